@@ -1,0 +1,53 @@
+//! Whose session is this?
+//!
+//! A program that runs many agent sessions at once must know, anywhere deep in a call, for whom it works: platform,
+//! chat, user, thread, session id. This crate carries that identity with the task, as one immutable value:
+//!
+//! - [`Session`] is the identity that a caller states; [`Session::scope`] and [`Session::sync_scope`] enter it.
+//! - [`get_session_env`] reads one variable by its environment name: what the task bound, else the environment, else
+//!   the default.
+//! - [`VarState`] keeps the three states of a variable apart: *unset* falls back to the environment, *cleared* masks
+//!   it, *set* has a value.
+//! - [`set_session_vars`], [`clear_session_vars`] and [`reset_session_vars`] are Hermes' verbs. They change the
+//!   innermost scope's value, which belongs to that task alone; outside a scope they are an error.
+//!
+//! ```
+//! use hermes_env_bridge::{Session, get_session_env};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let alice = Session::new().platform("telegram").chat_id("1").scope(async {
+//!     tokio::task::yield_now().await;
+//!     get_session_env("HERMES_SESSION_CHAT_ID", "none")
+//! });
+//! let bob = Session::new().platform("discord").chat_id("2").scope(async {
+//!     get_session_env("HERMES_SESSION_CHAT_ID", "none")
+//! });
+//! assert_eq!(tokio::join!(alice, bob), ("1".to_owned(), "2".to_owned()));
+//! # }
+//! ```
+//!
+//! The names, their order and the meaning of each verb are those of Hermes Agent's `gateway/session_context.py`. With
+//! the feature `python` the same rules serve Python, where a task's value lives in a real `contextvars.ContextVar`.
+
+mod context;
+mod environ;
+mod error;
+mod names;
+#[cfg(feature = "python")]
+mod python;
+mod scope;
+mod session;
+mod shape;
+mod state;
+
+pub use context::Context;
+pub use environ::{Environ, ProcessEnviron};
+pub use error::{NotInScope, NotUnicode, UnknownName};
+pub use names::{Group, VARIABLES, Variable};
+pub use session::{
+    NON_MESSAGING_SESSION_SURFACES, Session, async_delivery_supported, clear_session_vars, declare_stateless_channel,
+    get_session_env, get_session_env_os, reset_session_vars, scoped_current_session_id, session_context_engaged,
+    session_is_messaging_surface, set_current_session_id, set_session_vars, try_get_session_env,
+};
+pub use state::{SessionState, Value, VarState};

@@ -1,0 +1,54 @@
+//! `from module import name`, where the import has mostly happened before.
+
+use std::ffi::CString;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+/// Return what ``from module import name`` binds; raises what the statement raises.
+///
+/// A replaced ``builtins.__import__`` is honoured.
+#[pyfunction]
+#[pyo3(signature = (module, name, /))]
+pub(super) fn import_from<'py>(
+    module: &Bound<'py, PyString>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = module.py();
+    let import = statics::builtins(py)?.getattr(intern!(py, "__import__"))?;
+    if import.is(statics::import(py)?) {
+        let imported = statics::modules(py)?.get_item(module)?.filter(|imported| !imported.is_none());
+        if let Some(attribute) = imported.map(|imported| imported.getattr_opt(name)).transpose()?.flatten() {
+            return Ok(attribute);
+        }
+    }
+    // Not imported yet, or replaced by something odd: the statement itself, for its effects and its exceptions.
+    let scope = PyDict::new(py);
+    py.run(&CString::new(format!("from {module} import {name}"))?, Some(&scope), None)?;
+    Ok(scope.get_item(name)?.unwrap_or_else(|| py.None().into_bound(py)))
+}
+
+/// What the import system keeps for the life of the interpreter.
+mod statics {
+    use pyo3::prelude::*;
+    use pyo3::sync::PyOnceLock;
+    use pyo3::types::PyDict;
+
+    pub(super) fn builtins(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+        static BUILTINS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+        BUILTINS.get_or_try_init(py, || py.import("builtins").map(Bound::unbind)).map(|builtins| builtins.bind(py))
+    }
+
+    /// The import function as it was when first asked for.
+    pub(super) fn import(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+        static IMPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        IMPORT.import(py, "builtins", "__import__")
+    }
+
+    /// The dict of imported modules, which the import statement uses even if `sys.modules` is assigned to.
+    pub(super) fn modules(py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
+        static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+        MODULES.import(py, "sys", "modules")
+    }
+}

@@ -1,0 +1,48 @@
+//! The extension module `hermes_env_bridge._core`: what the Python package is built from.
+//!
+//! Here Python objects take the place of Rust's values, and a real context variable that of tokio's task-local; the
+//! rules are those of the core.
+
+// Docstrings are written for Python, and Python calls a method on an object even where it does not need it.
+#![allow(clippy::doc_markdown, clippy::unused_self)]
+
+mod context_var;
+mod declare;
+mod environ;
+mod import;
+mod latch;
+mod slot;
+mod token;
+mod var;
+mod verbs;
+
+/// The native part of `hermes_env_bridge`. Private: import from the package.
+#[pyo3::pymodule(name = "_core")]
+mod extension {
+    use pyo3::prelude::*;
+    use pyo3::types::PyFrozenSet;
+
+    use crate::session::NON_MESSAGING_SESSION_SURFACES;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let surfaces = PyFrozenSet::new(module.py(), NON_MESSAGING_SESSION_SURFACES)?;
+        module.add("NON_MESSAGING_SESSION_SURFACES", surfaces)
+    }
+
+    #[pymodule_export]
+    use super::declare::{Declared, declare};
+    #[pymodule_export]
+    use super::import::import_from;
+    #[pymodule_export]
+    use super::latch::{engaged, set_engaged, set_live};
+    #[pymodule_export]
+    use super::slot::Slot;
+    #[pymodule_export]
+    use super::token::SessionToken;
+    #[pymodule_export]
+    use super::var::SessionVar;
+    #[pymodule_export]
+    use super::verbs::{async_delivery, bind, fill, is_messaging, read};
+}

@@ -1,0 +1,219 @@
+//! The verbs of a session module, over whatever variables that module has.
+//!
+//! Each takes from its caller what the caller's own code looks up by name (the variables, the sentinel, `os`), so that
+//! a name that is patched there is honoured here. A variable that is not ours is used through its own methods, at its
+//! turn.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
+
+use super::slot::{Draft, Slot, Undo};
+use super::token::SessionToken;
+use super::var::SessionVar;
+use super::{environ, latch};
+use crate::names::{BOARD_TASK, PROCESS_PLATFORM};
+use crate::shape;
+
+/// Set each of *variables* to the value at its place in *values*, then *capability*, if there is one, to the truth of
+/// *supported*.
+///
+/// Returns the tokens, in order. Variables of one module change together; if one that is
+/// not ours, or the truth of *supported*, raises, those before it are set, as in a loop over them.
+#[pyfunction]
+#[pyo3(signature = (variables, values, capability = None, supported = None, /))]
+pub(super) fn bind<'py>(
+    variables: &Bound<'py, PyAny>,
+    values: &Bound<'py, PyTuple>,
+    capability: Option<&Bound<'py, PyAny>>,
+    supported: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let py = variables.py();
+    latch::bound(py);
+    let mut writes = Writes::new(true);
+    let mut values = values.iter_borrowed();
+    for_each(variables, |variable| {
+        // Fewer values than variables end the pairing, as with zip.
+        values.next().map_or(Ok(false), |value| writes.set(variable, &value).and(Ok(true)))
+    })?;
+    if let (Some(capability), Some(supported)) = (capability, supported) {
+        if supported.is_exact_instance_of::<PyBool>() {
+            writes.set(capability, supported)?;
+        } else {
+            // May run code of the caller's, which must find the session bound.
+            writes.flush()?;
+            writes.set(capability, &PyBool::new(py, supported.is_truthy()?).to_owned().into_any())?;
+        }
+    }
+    writes.finish(py)
+}
+
+/// Set each of *variables* to *value*, then *capability*, if there is one, to *stated*, without tokens: a clear, and a
+/// reset.
+#[pyfunction]
+#[pyo3(signature = (variables, value, capability = None, stated = None, /))]
+pub(super) fn fill<'py>(
+    variables: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+    capability: Option<&Bound<'py, PyAny>>,
+    stated: Option<&Bound<'py, PyAny>>,
+) -> PyResult<()> {
+    let mut writes = Writes::new(false);
+    for_each(variables, |variable| writes.set(variable, value).and(Ok(true)))?;
+    if let (Some(capability), Some(stated)) = (capability, stated) {
+        writes.set(capability, stated)?;
+    }
+    writes.flush()
+}
+
+/// Read *name*: its variable in *variables* if that holds anything but *unset*, else ``os.getenv(name, default)``.
+///
+/// *os* is None where the caller would import it.
+#[pyfunction]
+#[pyo3(signature = (variables, name, unset, os, default, /))]
+pub(super) fn read<'py>(
+    variables: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyAny>,
+    unset: &Bound<'py, PyAny>,
+    os: Option<&Bound<'py, PyAny>>,
+    default: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let variable = match variables.cast_exact::<PyDict>() {
+        Ok(variables) => variables.get_item(name)?,
+        Err(_) => Some(variables.call_method1(intern!(name.py(), "get"), (name,))?),
+    };
+    let bound = match variable.filter(|variable| !variable.is_none()) {
+        Some(variable) => Some(value_of(&variable)?).filter(|value| !value.is(unset)),
+        None => None,
+    };
+    shape::read(bound, || match os {
+        Some(os) => environ::getenv(os, name, default),
+        None => environ::getenv(name.py().import(intern!(name.py(), "os"))?.as_any(), name, default),
+    })
+}
+
+/// Whether a completion can be delivered later, by the environment's word and by what *capability* holds.
+#[pyfunction]
+#[pyo3(signature = (os, capability, unset, /))]
+pub(super) fn async_delivery(
+    os: &Bound<'_, PyAny>,
+    capability: &Bound<'_, PyAny>,
+    unset: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    let py = os.py();
+    let environ = os.getattr(intern!(py, "environ"))?;
+    let board_worker = environ.call_method1(intern!(py, "get"), (intern!(py, BOARD_TASK),))?.is_truthy()?;
+    shape::async_delivery(board_worker, || {
+        let stated = value_of(capability)?;
+        if stated.is(unset) { Ok(None) } else { stated.is_truthy().map(Some) }
+    })
+}
+
+/// Whether the turn is delivered over a channel on which people chat: by the process' word or the session's platform,
+/// or by the session's source, neither of them among *surfaces*. *read* is the module's ``get_session_env``.
+#[pyfunction]
+#[pyo3(signature = (os, read, surfaces, /))]
+pub(super) fn is_messaging(
+    os: &Bound<'_, PyAny>,
+    read: &Bound<'_, PyAny>,
+    surfaces: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    let py = os.py();
+    let process = os.call_method1(intern!(py, "getenv"), (intern!(py, PROCESS_PLATFORM),))?;
+    let platform =
+        if process.is_truthy()? { process } else { read.call1((intern!(py, "HERMES_SESSION_PLATFORM"), ""))? };
+    let source = read.call1((intern!(py, "HERMES_SESSION_SOURCE"), ""))?;
+    shape::messaging(
+        [platform, source].into_iter().map(|surface| folded(&surface)),
+        PyAnyMethods::is_empty,
+        |surface| surfaces.contains(surface),
+    )
+}
+
+/// Text without white space around it and in lower case, as Python has them; the empty text for what is false.
+fn folded<'py>(surface: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = surface.py();
+    let text = if surface.is_truthy()? { surface.str()? } else { PyString::new(py, "") };
+    text.call_method0(intern!(py, "strip"))?.call_method0(intern!(py, "lower"))
+}
+
+/// What a variable of any kind holds.
+fn value_of<'py>(variable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match variable.cast_exact::<SessionVar>() {
+        Ok(ours) => SessionVar::value(ours),
+        Err(_) => variable.call_method0(intern!(variable.py(), "get")),
+    }
+}
+
+/// Calls `f` with each of `variables`, until it returns false.
+fn for_each<'py>(
+    variables: &Bound<'py, PyAny>,
+    mut f: impl FnMut(&Bound<'py, PyAny>) -> PyResult<bool>,
+) -> PyResult<()> {
+    if let Ok(variables) = variables.cast_exact::<PyTuple>() {
+        for variable in variables.iter_borrowed() {
+            if !f(&variable)? {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    for variable in variables.try_iter()? {
+        if !f(&variable?)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Writes to variables in order, gathered as long as they are one module's.
+struct Writes<'py> {
+    draft: Option<Draft<'py>>,
+    /// The tokens so far, where they are asked for, and what undoes the draft.
+    tokens: Option<Vec<Bound<'py, PyAny>>>,
+    undo: Option<Bound<'py, Undo>>,
+}
+
+impl<'py> Writes<'py> {
+    fn new(with_tokens: bool) -> Self {
+        Self { draft: None, tokens: with_tokens.then(|| Vec::with_capacity(24)), undo: None }
+    }
+
+    fn set(&mut self, variable: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
+        let Ok(ours) = variable.cast_exact::<SessionVar>() else {
+            self.flush()?;
+            let token = variable.call_method1(intern!(variable.py(), "set"), (value,))?;
+            self.tokens.iter_mut().for_each(|tokens| tokens.push(token.clone()));
+            return Ok(());
+        };
+        let (slot, at) = (SessionVar::slot(ours), ours.get().at());
+        // A variable that is set twice has another value before the second time.
+        if self.draft.as_ref().is_some_and(|draft| !draft.is_of(slot) || draft.has_changed(at)) {
+            self.flush()?;
+        }
+        let draft = match &mut self.draft {
+            Some(draft) => draft,
+            none => none.insert(Slot::draft(slot)?),
+        };
+        draft.put(at, Some(value.clone()));
+        if let Some(tokens) = &mut self.tokens {
+            let undo = match &mut self.undo {
+                Some(undo) => undo,
+                none => none.insert(draft.undo()?),
+            };
+            tokens.push(SessionToken::make(ours, undo)?.into_any());
+        }
+        Ok(())
+    }
+
+    /// Makes what was gathered take effect.
+    fn flush(&mut self) -> PyResult<()> {
+        self.undo = None;
+        self.draft.take().map_or(Ok(()), Draft::commit)
+    }
+
+    fn finish(mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.flush()?;
+        PyList::new(py, self.tokens.unwrap_or_default())
+    }
+}

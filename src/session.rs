@@ -1,0 +1,357 @@
+//! Hermes' verbs, and the session that a caller states.
+
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::context::Context;
+use crate::environ::{Environ, ProcessEnviron};
+use crate::error::{NotInScope, NotUnicode, UnknownName};
+use crate::names::{BOARD_TASK, PROCESS_PLATFORM, SESSION_ID, VARIABLES};
+use crate::scope::Scope;
+use crate::shape::{self, Shape};
+use crate::state::{SessionState, VarState};
+
+/// Has a session ever been bound in this process?
+static ENGAGED: AtomicBool = AtomicBool::new(false);
+
+/// Surfaces that are no channel on which people chat, in lower case.
+///
+/// The list is of the exceptions, so that a platform nobody listed counts as a channel.
+pub const NON_MESSAGING_SESSION_SURFACES: [&str; 12] = [
+    "",
+    "api_server",
+    "cli",
+    "codex",
+    "desktop",
+    "gateway",
+    "kanban",
+    "local",
+    "msgraph_webhook",
+    "tool",
+    "tui",
+    "webhook",
+];
+
+/// A session's identity, as a caller states it.
+///
+/// What is not stated is cleared, so that nothing of an outer session or of the environment shows through; only
+/// [`cron_session`](Self::cron_session) stays unset.
+///
+/// ```
+/// use hermes_env_bridge::{Session, get_session_env};
+///
+/// let seen = Session::new().platform("telegram").chat_id("42").sync_scope(|| {
+///     (get_session_env("HERMES_SESSION_CHAT_ID", "none"), get_session_env("HERMES_SESSION_USER_ID", "none"))
+/// });
+/// assert_eq!(seen, ("42".to_owned(), String::new()));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use = "a session does nothing until it is entered or bound"]
+pub struct Session {
+    given: [Option<VarState>; VARIABLES.len()],
+    no_async_delivery: bool,
+}
+
+macro_rules! stating {
+    ($($(#[$doc:meta])+ $keyword:ident;)+) => {
+        $($(#[$doc])+
+        pub fn $keyword(self, value: &str) -> Self {
+            self.state(stringify!($keyword), value)
+        })+
+
+        #[cfg(test)]
+        const STATING: &[&str] = &[$(stringify!($keyword)),+];
+    };
+}
+
+impl Session {
+    /// A session that states nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A session from pairs of a keyword (`chat_id`) or environment name (`HERMES_SESSION_CHAT_ID`) and a value.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownName`] if a name is not one that a session binds.
+    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, UnknownName> {
+        let mut session = Self::new();
+        for (name, value) in pairs {
+            let at = Shape::TABLE
+                .position_of_argument(name)
+                .filter(|&at| VARIABLES[at].keyword.is_some())
+                .ok_or_else(|| UnknownName { name: name.to_owned() })?;
+            session.given[at] = Some(VarState::bound(value));
+        }
+        Ok(session)
+    }
+
+    stating! {
+        /// The surface on which the session talks, such as `telegram`.
+        platform;
+        /// What started the session where there is no platform, such as `tui`.
+        source;
+        /// The chat.
+        chat_id;
+        /// The kind of chat, such as `group`.
+        chat_type;
+        /// The chat's display name.
+        chat_name;
+        /// The thread or topic in the chat.
+        thread_id;
+        /// The user who talks.
+        user_id;
+        /// The same user's other id, where the platform has two.
+        user_id_alt;
+        /// The user's display name.
+        user_name;
+        /// The guild, workspace or server that the chat belongs to.
+        scope_id;
+        /// The key under which the host keeps the session.
+        session_key;
+        /// The durable id of the conversation.
+        session_id;
+        /// The tab or window that is open on the session.
+        ui_session_id;
+        /// The message that started the turn, to reply to.
+        message_id;
+        /// The profile in which the session runs.
+        profile;
+        /// On whose behalf a browser is driven.
+        browser_control_principal;
+        /// How that browser is reached.
+        browser_control_transport_family;
+        /// `"1"` for a scheduled run, `""` for one that is not and masks the environment; unset if not stated.
+        cron_session;
+        /// The chat in which the thread was opened.
+        parent_chat_id;
+    }
+
+    /// States whether a completion can be delivered after the turn. It can, unless this says otherwise.
+    pub fn async_delivery(self, supported: bool) -> Self {
+        Self { no_async_delivery: !supported, ..self }
+    }
+
+    /// Wraps `future` so that it runs as this session, and trips the [latch](session_context_engaged).
+    ///
+    /// The session replaces the caller's for the future alone; see [`Context::scope`].
+    pub fn scope<F: Future>(self, future: F) -> Scope<F> {
+        self.enter().scope(future)
+    }
+
+    /// Runs `f` as this session, and trips the [latch](session_context_engaged).
+    ///
+    /// # Panics
+    ///
+    /// As [`Context::sync_scope`].
+    pub fn sync_scope<R>(self, f: impl FnOnce() -> R) -> R {
+        self.enter().sync_scope(f)
+    }
+
+    fn enter(self) -> Context {
+        engage();
+        Context::new(self.bind_over(&SessionState::unbound()))
+    }
+
+    fn bind_over(mut self, state: &SessionState) -> SessionState {
+        state.with(Shape::TABLE.bind(|at| self.given[at].take()), Some(!self.no_async_delivery))
+    }
+
+    /// Every keyword that [`Session::new`] offers is one of the table's.
+    fn state(mut self, keyword: &str, value: &str) -> Self {
+        if let Some(at) = Shape::TABLE.position_of_argument(keyword) {
+            self.given[at] = Some(VarState::bound(value));
+        }
+        self
+    }
+}
+
+/// Binds `session` in the innermost scope, whole, and trips the [latch](session_context_engaged).
+///
+/// # Errors
+///
+/// [`NotInScope`] outside a scope; nothing is bound and the latch is as before.
+pub fn set_session_vars(session: Session) -> Result<(), NotInScope> {
+    Context::update("set_session_vars", |state| session.bind_over(state))?;
+    engage();
+    Ok(())
+}
+
+/// Clears every session variable of the innermost scope, so that each masks the environment.
+///
+/// Whether a completion can be delivered later is unstated again. A scheduled job's delivery variables are left alone.
+///
+/// # Errors
+///
+/// [`NotInScope`] outside a scope.
+pub fn clear_session_vars() -> Result<(), NotInScope> {
+    Context::update("clear_session_vars", |state| state.with(Shape::TABLE.clear(), None))
+}
+
+/// Makes every variable of the innermost scope one that was never bound. For the start of a task that must not act
+/// as the session from which it was started.
+///
+/// # Errors
+///
+/// [`NotInScope`] outside a scope.
+pub fn reset_session_vars() -> Result<(), NotInScope> {
+    Context::update("reset_session_vars", |state| state.with(Shape::TABLE.reset(), None))
+}
+
+/// Binds the session id in the innermost scope, and nothing else. The process environment is never written.
+///
+/// # Errors
+///
+/// [`NotInScope`] outside a scope.
+pub fn set_current_session_id(session_id: &str) -> Result<(), NotInScope> {
+    bind_session_id("set_current_session_id", &VarState::bound(session_id))
+}
+
+/// Runs `f`, with the session id bound to `session_id` if one is given, and puts the id back that was there before.
+///
+/// # Errors
+///
+/// [`NotInScope`] outside a scope; `f` is not run.
+///
+/// # Panics
+///
+/// As [`Context::sync_scope`].
+pub fn scoped_current_session_id<R>(session_id: Option<&str>, f: impl FnOnce() -> R) -> Result<R, NotInScope> {
+    /// Puts the id back on unwinding too. The scope in which it was made is still entered when it is dropped.
+    struct Restore(VarState);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let _ = bind_session_id("scoped_current_session_id", &self.0);
+        }
+    }
+
+    let previous = Context::current().session().get(SESSION_ID);
+    let inside = session_id.map_or_else(|| previous.clone(), VarState::bound);
+    bind_session_id("scoped_current_session_id", &inside)?;
+    let _restore = Restore(previous);
+    Ok(f())
+}
+
+fn bind_session_id(verb: &'static str, id: &VarState) -> Result<(), NotInScope> {
+    let at = Shape::TABLE.position(SESSION_ID);
+    Context::update(verb, |state| state.with(at.into_iter().map(|at| (at, id.clone())), state.async_delivery()))
+}
+
+/// States that no completion can be delivered after this turn. Does not trip the [latch](session_context_engaged).
+///
+/// # Errors
+///
+/// [`NotInScope`] outside a scope.
+pub fn declare_stateless_channel() -> Result<(), NotInScope> {
+    Context::update("declare_stateless_channel", |state| state.with(std::iter::empty(), Some(false)))
+}
+
+/// Reads a session variable by its environment name, as `std::env::var` would be used for it.
+///
+/// A bound variable answers, cleared ones with `""`; an unset one, and a name that is no session variable, is read
+/// from the environment; then comes `default`, also for a value that is not UTF-8 ([`try_get_session_env`] tells).
+#[must_use]
+pub fn get_session_env(name: &str, default: &str) -> String {
+    try_get_session_env(name).ok().flatten().unwrap_or_else(|| default.to_owned())
+}
+
+/// As [`get_session_env`], with `None` where neither the task nor the environment has a value.
+///
+/// # Errors
+///
+/// [`NotUnicode`] if the environment answers with bytes that are not UTF-8.
+pub fn try_get_session_env(name: &str) -> Result<Option<String>, NotUnicode> {
+    get_session_env_os(name)
+        .map(|value| value.into_string().map_err(|value| NotUnicode { name: name.to_owned(), value }))
+        .transpose()
+}
+
+/// As [`try_get_session_env`], byte for byte.
+#[must_use]
+pub fn get_session_env_os(name: &str) -> Option<OsString> {
+    read_over(&ProcessEnviron, Context::current().session(), name)
+}
+
+fn read_over(environ: &impl Environ, session: &SessionState, name: &str) -> Option<OsString> {
+    let state = session.get(name);
+    let bound = state.as_bound().map(|value| Some(OsString::from(value)));
+    let Ok(value) = shape::read(bound, || Ok::<_, Infallible>(environ.var_os(OsStr::new(name))));
+    value
+}
+
+/// Whether a completion can be delivered after this turn: not if the session stated so, and not in a board worker
+/// (`HERMES_KANBAN_TASK` present and not empty).
+#[must_use]
+pub fn async_delivery_supported() -> bool {
+    let board_worker = ProcessEnviron.var_os(OsStr::new(BOARD_TASK)).is_some_and(|task| !task.is_empty());
+    let Ok(supported) =
+        shape::async_delivery(board_worker, || Ok::<_, Infallible>(Context::current().session().async_delivery()));
+    supported
+}
+
+/// Whether this turn is delivered over a channel on which people chat.
+///
+/// `HERMES_PLATFORM` stands in for the session's platform; the session's source counts as well.
+#[must_use]
+pub fn session_is_messaging_surface() -> bool {
+    let stated = get_session_env_os(PROCESS_PLATFORM).filter(|platform| !platform.is_empty());
+    let platform = stated.unwrap_or_else(|| get_session_env("HERMES_SESSION_PLATFORM", "").into());
+    let source = get_session_env("HERMES_SESSION_SOURCE", "");
+    let surfaces = [platform.to_string_lossy(), source.into()];
+    let Ok(messaging) = shape::messaging(
+        surfaces.iter().map(|surface| Ok::<_, Infallible>(surface.trim().to_lowercase())),
+        |surface| Ok(surface.is_empty()),
+        |surface| Ok(NON_MESSAGING_SESSION_SURFACES.contains(&surface.as_str())),
+    );
+    messaging
+}
+
+/// True if a session was ever bound in this process.
+///
+/// From then on a child process inherits no session variable that its task has not bound. What a read in this process
+/// returns does not depend on it.
+#[must_use]
+pub fn session_context_engaged() -> bool {
+    ENGAGED.load(Ordering::Acquire)
+}
+
+/// Trips the latch.
+pub(crate) fn engage() {
+    ENGAGED.store(true, Ordering::Release);
+}
+
+/// Sets the latch to what a Python host says it is.
+#[cfg(feature = "python")]
+pub(crate) fn set_engaged(engaged: bool) {
+    ENGAGED.store(engaged, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_session_can_state_every_keyword_of_the_table() {
+        let keywords: Vec<_> = VARIABLES.iter().filter_map(|variable| variable.keyword).collect();
+        assert_eq!(Session::STATING, keywords);
+        for keyword in keywords {
+            assert_eq!(Session::new().state(keyword, "x"), Session::from_pairs([(keyword, "x")]).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_environment_answers_only_for_an_unset_variable() {
+        let name = "HERMES_SESSION_CHAT_ID";
+        let environ = BTreeMap::from([(OsString::from(name), OsString::from("stale"))]);
+        let read = |session: &SessionState| read_over(&environ, session, name);
+        let unbound = SessionState::unbound();
+        assert_eq!(read(&unbound), Some("stale".into()));
+        assert_eq!(read(&Session::new().bind_over(&unbound)), Some("".into()));
+        assert_eq!(read(&Session::new().chat_id("live").bind_over(&unbound)), Some("live".into()));
+    }
+}
