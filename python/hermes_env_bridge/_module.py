@@ -1,0 +1,36 @@
+"""The class of a session module: writes to its latch reach the native side."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from hermes_env_bridge import _core
+
+LATCH = "_session_context_engaged"
+
+
+class SessionModule(ModuleType):
+    """A module whose ``_session_context_engaged`` is the process' latch.
+
+    The truth for Python is the entry in the module's namespace. A write to the attribute (``monkeypatch.setattr``
+    included) is told to Rust at once, a ``global`` statement's at the next call that asks.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set the attribute; tell the native side if it is the latch."""
+        super().__setattr__(name, value)
+        if name == LATCH:
+            _core.set_engaged(bool(value))
+
+
+def adopt(namespace: dict[str, Any]) -> None:
+    """Make the module with this namespace a :class:`SessionModule`, and its latch the process' own.
+
+    Does nothing for code that runs in a namespace which no imported module has: its state is its own.
+    """
+    module = sys.modules.get(namespace["__name__"])
+    if module is not None and module.__dict__ is namespace:
+        module.__class__ = SessionModule
+        _core.set_live(namespace)

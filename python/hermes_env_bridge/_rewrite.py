@@ -1,0 +1,339 @@
+"""Rewrites a session module's syntax tree so that it runs on our variables, and its verbs natively.
+
+Two things are changed and all else is left as it is:
+
+- an import from ``contextvars`` is answered by :mod:`hermes_env_bridge._contextvars`, which alone makes every variable
+  of the module one of ours;
+- a run of statements that has one of the forms in :data:`FORMS` becomes one native call with the same effect.
+
+A form matches statement by statement, with the names of variables, keywords and locals taken as parameters. What has
+no known form (a bind that strips or audits, a read without the environment) stays the module's own code.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+STAND_IN = "hermes_env_bridge._contextvars"
+
+
+@dataclass(frozen=True)
+class Form:
+    """Statements that can be one native call.
+
+    In the source of a form, a name in capitals stands for a plain expression (a name, a constant, a tuple of names or
+    ``name.values()``), the same one wherever it occurs; a name with a leading underscore stands for a local name that
+    is used nowhere else in the function. Any other name stands for itself.
+    """
+
+    verb: str
+    statements: tuple[ast.stmt, ...]
+    native: tuple[ast.stmt, ...]
+
+    @classmethod
+    def of(cls, verb: str, statements: str, native: str) -> Form:
+        """Parse a form's source."""
+        return cls(verb, tuple(ast.parse(statements).body), tuple(ast.parse(native).body))
+
+
+# `native` names the module of native calls; the name is chosen anew for each module that is rewritten.
+FORMS = (
+    Form.of(
+        "bind",
+        """
+TOKENS = [_var.set(_value) for _var, _value in zip(VARS, VALUES)]
+TOKENS.append(FLAG.set(bool(STATED)))
+""",
+        "TOKENS = native.bind(VARS, VALUES, FLAG, STATED)",
+    ),
+    Form.of(
+        "fill",
+        """
+for _var in VARS:
+    _var.set(VALUE)
+FLAG.set(STATED)
+""",
+        "native.fill(VARS, VALUE, FLAG, STATED)",
+    ),
+    Form.of(
+        "fill",
+        """
+for _var in VARS:
+    _var.set(VALUE)
+""",
+        "native.fill(VARS, VALUE)",
+    ),
+    Form.of(
+        "read",
+        """
+_var = VARS.get(NAME)
+if _var is not None and (_value := _var.get()) is not UNSET:
+    return _value
+return os.getenv(NAME, DEFAULT)
+""",
+        "return native.read(VARS, NAME, UNSET, os, DEFAULT)",
+    ),
+    Form.of(
+        "read",
+        """
+import os
+_var = VARS.get(NAME)
+if _var is not None:
+    _value = _var.get()
+    if _value is not UNSET:
+        return _value
+return os.getenv(NAME, DEFAULT)
+""",
+        "return native.read(VARS, NAME, UNSET, None, DEFAULT)",
+    ),
+    Form.of(
+        "read",
+        """
+_var = VARS.get(NAME)
+if _var is not None:
+    _value = _var.get()
+    if _value is not UNSET:
+        return _value
+return os.getenv(NAME, DEFAULT)
+""",
+        "return native.read(VARS, NAME, UNSET, os, DEFAULT)",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A rewritten tree; ``native`` is the name under which it finds the native calls, ``verbs`` says for each
+    function which kinds of call it makes.
+    """
+
+    tree: ast.Module
+    native: str
+    verbs: dict[str, tuple[str, ...]]
+
+
+def rewrite(tree: ast.Module) -> Rewritten:
+    """Rewrite *tree*, which is changed, and return it with what is needed to run it."""
+    taken = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | set(_bound_names(tree))
+    native = "_native"
+    while native in taken:
+        native += "_"
+    _Imports().visit(tree)
+    verbs = {}
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef):
+            kinds = _Function(function, native, shadowed=taken & set(dir(builtins)) & set(_bound_names(tree))).rewrite()
+            if kinds:
+                verbs[function.name] = kinds
+    return Rewritten(ast.fix_missing_locations(tree), native, verbs)
+
+
+class _Imports(ast.NodeTransformer):
+    """Answers imports from ``contextvars``, wherever they stand."""
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:  # noqa: N802 - the name that ast looks for
+        if node.module == "contextvars" and node.level == 0:
+            node.module = STAND_IN
+        return node
+
+    def visit_Import(self, node: ast.Import) -> ast.Import:  # noqa: N802
+        for alias in node.names:
+            if alias.name == "contextvars":
+                alias.name, alias.asname = STAND_IN, alias.asname or alias.name
+        return node
+
+
+@dataclass
+class _Function:
+    """Rewrites one function, block by block."""
+
+    function: ast.FunctionDef
+    native: str
+    shadowed: set[str]
+    kinds: list[str] = field(default_factory=list)
+
+    def rewrite(self) -> tuple[str, ...]:
+        self.function.body = self._block(self.function.body)
+        return tuple(self.kinds)
+
+    def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        rewritten: list[ast.stmt] = []
+        while statements:
+            replacement, used = self._first(statements)
+            rewritten += replacement
+            statements = statements[used:]
+        return rewritten
+
+    def _first(self, statements: list[ast.stmt]) -> tuple[list[ast.stmt], int]:
+        """What the statements start with, rewritten, and how many of them that was."""
+        for form in FORMS:
+            found = self._match(form, statements)
+            if found is not None:
+                self.kinds.append(form.verb)
+                return self._instance(form, found, statements[0]), len(form.statements)
+        first = statements[0]
+        bound = self._list_of_sets(first) or self._imported(first)
+        if bound is not None:
+            return [ast.copy_location(bound, first)], 1
+        for name in ("body", "orelse", "finalbody"):
+            if isinstance(block := getattr(first, name, None), list):
+                setattr(first, name, self._block(block))
+        for handler in getattr(first, "handlers", ()):
+            handler.body = self._block(handler.body)
+        return [first], 1
+
+    def _match(self, form: Form, statements: Sequence[ast.stmt]) -> dict[str, ast.expr] | None:
+        candidates = statements[: len(form.statements)]
+        found: dict[str, ast.expr] = {}
+        if len(candidates) < len(form.statements):
+            return None
+        if not all(_matches(p, c, found) for p, c in zip(form.statements, candidates, strict=True)):
+            return None
+        used_builtins = {"zip", "bool"} & {n.id for s in form.statements for n in _names(s)}
+        if used_builtins & self.shadowed:
+            return None
+        local_names = {v.id for k, v in found.items() if k.startswith("_") and isinstance(v, ast.Name)}
+        if "os" not in local_names and any(isinstance(s, ast.Import) for s in form.statements):
+            local_names.add("os")
+        inside = sum(n.id in local_names for s in candidates for n in _names(s))
+        everywhere = sum(n.id in local_names for n in _names(self.function))
+        return found if inside == everywhere else None
+
+    def _instance(self, form: Form, found: dict[str, ast.expr], at: ast.stmt) -> list[ast.stmt]:
+        fill_in = _FillIn(found | {"native": ast.Name(self.native, ast.Load())})
+        statements = [fill_in.visit(_copy(statement)) for statement in form.native]
+        return [_located(statement, at) for statement in statements]
+
+    def _list_of_sets(self, statement: ast.stmt) -> ast.stmt | None:
+        """``tokens = [A.set(a), B.set(b), …, F.set(bool(f))]`` as one bind; the last may be like the others."""
+        match statement:
+            case ast.Assign(targets=[ast.Name()], value=ast.List(elts=[_, _, *_] as sets)):
+                pass
+            case _:
+                return None
+        pairs = [_set_call(call) for call in sets]
+        if any(pair is None for pair in pairs):
+            return None
+        *plain, last = [pair for pair in pairs if pair is not None]
+        truth = _truth_of(last[1]) if "bool" not in self.shadowed else None
+        if truth is not None:
+            flag: list[ast.expr] = [last[0], truth]
+        else:
+            plain, flag = [*plain, last], []
+        if not all(_is_plain(value) for _, value in plain):
+            return None
+        variables = ast.Tuple([variable for variable, _ in plain], ast.Load())
+        values = ast.Tuple([value for _, value in plain], ast.Load())
+        self.kinds.append("bind")
+        statement.value = self._call("bind", variables, values, *flag)
+        return _located(statement, statement)
+
+    def _imported(self, statement: ast.stmt) -> ast.stmt | None:
+        """``from module import name`` in a function, which mostly finds it imported already."""
+        match statement:
+            case ast.ImportFrom(module=str(module), names=[ast.alias(name=name, asname=asname)], level=0) if (
+                name != "*" and module != STAND_IN
+            ):
+                target = ast.Name(asname or name, ast.Store())
+                call = self._call("import_from", ast.Constant(module), ast.Constant(name))
+                return _located(ast.Assign([target], call), statement)
+        return None
+
+    def _call(self, function: str, *arguments: ast.expr) -> ast.Call:
+        return ast.Call(ast.Attribute(ast.Name(self.native, ast.Load()), function, ast.Load()), list(arguments), [])
+
+
+class _FillIn(ast.NodeTransformer):
+    def __init__(self, found: dict[str, ast.expr]) -> None:
+        self.found = found
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+        found = self.found.get(node.id)
+        if found is None:
+            return node
+        return ast.Name(found.id, node.ctx) if isinstance(found, ast.Name) else found
+
+
+def _matches(pattern: Any, node: Any, found: dict[str, ast.expr]) -> bool:
+    """Whether *node* has the pattern's form; *found* collects what its parameters stand for."""
+    if isinstance(pattern, ast.Name) and (pattern.id.isupper() or pattern.id.startswith("_")):
+        if not isinstance(node, ast.expr) or not _is_plain(node):
+            return False
+        if pattern.id.startswith("_") and not isinstance(node, ast.Name):
+            return False
+        known = found.setdefault(pattern.id, node)
+        return ast.dump(_as_load(known)) == ast.dump(_as_load(node))
+    if isinstance(pattern, ast.AST):
+        return type(pattern) is type(node) and all(
+            _matches(getattr(pattern, name, None), getattr(node, name, None), found)
+            for name in pattern._fields
+            if name not in ("ctx", "type_comment", "kind")
+        )
+    if isinstance(pattern, list):
+        return (
+            isinstance(node, list)
+            and len(pattern) == len(node)
+            and all(_matches(p, n, found) for p, n in zip(pattern, node, strict=True))
+        )
+    return bool(pattern == node)
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether evaluating the expression early, once or twice makes no difference."""
+    match node:
+        case ast.Name() | ast.Constant():
+            return True
+        case ast.Tuple(elts=elements):
+            return all(isinstance(element, ast.Name | ast.Constant) for element in elements)
+        case ast.Call(func=ast.Attribute(value=ast.Name(), attr="values"), args=[], keywords=[]):
+            return True
+    return False
+
+
+def _set_call(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name() as variable, attr="set"), args=[value], keywords=[]):
+            return variable, value
+    return None
+
+
+def _truth_of(node: ast.expr) -> ast.expr | None:
+    match node:
+        case ast.Call(func=ast.Name(id="bool"), args=[ast.Name() as value], keywords=[]):
+            return value
+    return None
+
+
+def _names(tree: ast.AST) -> Iterator[ast.Name]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
+def _bound_names(tree: ast.Module) -> Iterator[str]:
+    """Names that the module's code binds, at any depth."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.alias(name=name, asname=asname):
+                yield asname or name.partition(".")[0]
+
+
+def _as_load(node: ast.expr) -> ast.expr:
+    return ast.Name(node.id, ast.Load()) if isinstance(node, ast.Name) else node
+
+
+def _copy(statement: ast.stmt) -> ast.stmt:
+    return ast.parse(ast.unparse(statement)).body[0]
+
+
+def _located(statement: ast.stmt, at: ast.stmt) -> ast.stmt:
+    """The statement, all of it on the line of *at*, for tracebacks."""
+    for node in ast.walk(statement):
+        ast.copy_location(node, at)
+    return statement
