@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from hermes_env_bridge import _core
-from hermes_env_bridge._module import SessionModule, adopt
+from hermes_env_bridge._module import SessionModule
 from hermes_env_bridge._rewrite import rewrite
 
 HERMES = "gateway.session_context"
@@ -142,7 +142,9 @@ def _refuse_if_imported(module: str) -> None:
 
 def _importers(module: ModuleType) -> list[str]:
     """The modules that hold *module*, or something that it defines."""
-    defined = {id(value) for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__}
+    defined = {
+        id(value) for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__
+    }
     defined |= {id(value) for name, value in vars(module).items() if name.startswith("_SESSION_")} | {id(module)}
     return sorted(
         name
@@ -167,5 +169,7 @@ def _find(module: str) -> str:
             )
         path = spec.submodule_search_locations
     if spec is None or spec.origin is None or not spec.has_location or not spec.origin.endswith(".py"):
-        raise InstallError(f"{module} is not a Python source file ({spec and spec.origin}); nothing can be put in its place")
+        raise InstallError(
+            f"{module} is not a Python source file ({spec and spec.origin}); nothing can be put in its place"
+        )
     return spec.origin

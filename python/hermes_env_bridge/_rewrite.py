@@ -135,12 +135,12 @@ def rewrite(tree: ast.Module) -> Rewritten:
 class _Imports(ast.NodeTransformer):
     """Answers imports from ``contextvars``, wherever they stand."""
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:  # noqa: N802 - the name that ast looks for
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
         if node.module == "contextvars" and node.level == 0:
             node.module = STAND_IN
         return node
 
-    def visit_Import(self, node: ast.Import) -> ast.Import:  # noqa: N802
+    def visit_Import(self, node: ast.Import) -> ast.Import:
         for alias in node.names:
             if alias.name == "contextvars":
                 alias.name, alias.asname = STAND_IN, alias.asname or alias.name
@@ -239,6 +239,7 @@ class _Function:
                 name != "*" and module != STAND_IN
             ):
                 target = ast.Name(asname or name, ast.Store())
+                self.kinds.append("import")
                 call = self._call("import_from", ast.Constant(module), ast.Constant(name))
                 return _located(ast.Assign([target], call), statement)
         return None
@@ -251,7 +252,7 @@ class _FillIn(ast.NodeTransformer):
     def __init__(self, found: dict[str, ast.expr]) -> None:
         self.found = found
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         found = self.found.get(node.id)
         if found is None:
             return node

@@ -6,7 +6,7 @@
 // Docstrings are written for Python, and Python calls a method on an object even where it does not need it.
 #![allow(clippy::doc_markdown, clippy::unused_self)]
 
-mod context_var;
+mod capi;
 mod declare;
 mod environ;
 mod import;
@@ -22,15 +22,7 @@ mod extension {
     use pyo3::prelude::*;
     use pyo3::types::PyFrozenSet;
 
-    use crate::session::NON_MESSAGING_SESSION_SURFACES;
-
-    #[pymodule_init]
-    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        let surfaces = PyFrozenSet::new(module.py(), NON_MESSAGING_SESSION_SURFACES)?;
-        module.add("NON_MESSAGING_SESSION_SURFACES", surfaces)
-    }
-
+    use super::capi::claim_interpreter;
     #[pymodule_export]
     use super::declare::{Declared, declare};
     #[pymodule_export]
@@ -45,4 +37,13 @@ mod extension {
     use super::var::SessionVar;
     #[pymodule_export]
     use super::verbs::{async_delivery, bind, fill, is_messaging, read};
+    use crate::session::NON_MESSAGING_SESSION_SURFACES;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        claim_interpreter(module.py())?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let surfaces = PyFrozenSet::new(module.py(), NON_MESSAGING_SESSION_SURFACES)?;
+        module.add("NON_MESSAGING_SESSION_SURFACES", surfaces)
+    }
 }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 
-use super::context_var::ContextVar;
+use super::capi::ContextVar;
 
 /// The variables of one module, all kept in one context variable.
 ///

@@ -8,7 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyGenericAlias, PyTuple, PyType};
 
-use super::context_var::token_type;
+use super::capi::token_type;
 use super::slot::Undo;
 use super::var::SessionVar;
 

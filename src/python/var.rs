@@ -5,7 +5,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyGenericAlias, PyString, PyTuple, PyType};
 
-use super::context_var::{context_var_type, token_type};
+use super::capi::{context_var_type, token_type};
 use super::slot::Slot;
 use super::token::SessionToken;
 

@@ -1,12 +1,11 @@
-//! A real `contextvars.ContextVar`, through the C calls for which `PyO3` has no safe form.
-//!
-//! All of the crate's unsafe code is here.
+//! The C calls for which `PyO3` has no safe form. All of the crate's unsafe code is here.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
 use std::ptr;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use pyo3::exceptions::PySystemError;
+use pyo3::exceptions::{PyImportError, PySystemError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::{ffi, intern};
@@ -57,6 +56,23 @@ impl ContextVar {
 
     pub(super) fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.0)
+    }
+}
+
+/// Raises `ImportError` in any interpreter of the process but the first that asks.
+///
+/// What the extension keeps for the life of the process (the latch, the package's own variables) belongs to one
+/// interpreter, and `PyO3` does not check that for a module.
+pub(super) fn claim_interpreter(_py: Python<'_>) -> PyResult<()> {
+    static FIRST: AtomicI64 = AtomicI64::new(-1);
+    // SAFETY: the thread is attached (`_py`), so there is a current interpreter, which is what the inner call returns
+    // and the outer one takes.
+    let this = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    match FIRST.compare_exchange(-1, this, Ordering::AcqRel, Ordering::Acquire) {
+        Err(first) if first != this => Err(PyImportError::new_err(
+            "hermes_env_bridge can be imported in one interpreter of a process, and another one has imported it",
+        )),
+        _ => Ok(()),
     }
 }
 

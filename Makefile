@@ -1,0 +1,78 @@
+# Everything is set up in the tree: $(VENV) for Python, target/ for Rust. `make help` lists the commands.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+RUST := Cargo.toml Cargo.lock build.rs pyproject.toml $(shell find src -name '*.rs')
+INTERPRETERS := 3.11 3.12 3.13 3.14
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: parity
+parity: $(VENV)/built ## real Hermes on the drop-in, compared with Hermes' own module; prints a report
+	$(BIN)/python -m hermes_env_bridge parity $(PARITY)
+
+.PHONY: test
+test: $(VENV)/built ## all tests, Rust and Python, on $(VENV)'s interpreter
+	cargo test --locked --quiet
+	$(BIN)/python -m pytest $(PYTEST)
+
+.PHONY: test-all
+test-all: ## all tests on every interpreter found: 3.11 to 3.14, on PATH or with pyenv
+	PYTHONS="$(INTERPRETERS)" sh tests/every-interpreter.sh
+
+.PHONY: lint
+lint: $(VENV)/built ## formatting, clippy, ruff, strict mypy, and the stubs against the built module
+	cargo fmt --check
+	cargo clippy --locked --all-targets --quiet -- -D warnings
+	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --locked --features python --quiet -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest hermes_env_bridge._core
+
+.PHONY: fmt
+fmt: $(VENV)/installed ## format Rust and Python
+	cargo fmt
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: bench
+bench: $(VENV)/built ## Hermes' module, raw context variables and ours side by side
+	$(BIN)/python benches/session_context.py $(BENCH)
+
+.PHONY: mutants
+mutants: $(VENV)/built ## plant each fault of tests/mutants and see parity find it
+	$(BIN)/python tests/mutants/run.py
+
+.PHONY: docs
+docs: ## the crate's documentation, without warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+
+.PHONY: lock
+lock: $(VENV)/installed ## renew the lock files of both languages
+	cargo update
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	  --no-header --no-emit-index-url --no-emit-find-links -o requirements/dev.txt requirements/dev.in
+
+.PHONY: clean
+clean: ## remove what was built and set up
+	rm -rf target .venv* .cache
+	find python -name '*.so' -delete
+
+# An environment that a broken set-up left behind has no stamp, and is made anew.
+$(VENV)/installed: requirements/dev.txt
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed; say make PYTHON=..."'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	touch $@
+
+$(VENV)/built: $(VENV)/installed $(RUST)
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --locked --quiet
+	touch $@
