@@ -51,3 +51,8 @@ pub use session::{
     session_is_messaging_surface, set_current_session_id, set_session_vars, try_get_session_env,
 };
 pub use state::{SessionState, Value, VarState};
+
+/// The README's Rust, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

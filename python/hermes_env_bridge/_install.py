@@ -96,7 +96,7 @@ def install(*, module: str = HERMES) -> ModuleType:
                 raise InstallError(f"the drop-in is installed for {_installed.names[0]}; call uninstall() first")
             return _installed.module
         _refuse_if_imported(module)
-        drop = Drop((module, OWN), _find(module))
+        drop = Drop((module, OWN), find(module))
         sys.meta_path.insert(0, drop)
         _set_own(drop.module)
         _core.set_live(drop.module.__dict__)
@@ -153,8 +153,11 @@ def _importers(module: ModuleType) -> list[str]:
     )
 
 
-def _find(module: str) -> str:
-    """The file of *module*, found one component at a time without importing a package."""
+def find(module: str) -> str:
+    """Return the file of *module*, found one component at a time without importing a package.
+
+    Raises :class:`InstallError` if there is none, or if it is no Python source file.
+    """
     parts = module.split(".")
     path: Sequence[str] | None = None
     spec: ModuleSpec | None = None
