@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -176,9 +177,9 @@ class _Function:
                 self.kinds.append(form.verb)
                 return self._instance(form, found, statements[0]), len(form.statements)
         first = statements[0]
-        bound = self._list_of_sets(first) or self._imported(first)
-        if bound is not None:
-            return [ast.copy_location(bound, first)], 1
+        replacement = self._list_of_sets(first) or self._imported(first)
+        if replacement is not None:
+            return [_located(replacement, first)], 1
         for name in ("body", "orelse", "finalbody"):
             if isinstance(block := getattr(first, name, None), list):
                 setattr(first, name, self._block(block))
@@ -226,11 +227,10 @@ class _Function:
             plain, flag = [*plain, last], []
         if not all(_is_plain(value) for _, value in plain):
             return None
+        self.kinds.append("bind")
         variables = ast.Tuple([variable for variable, _ in plain], ast.Load())
         values = ast.Tuple([value for _, value in plain], ast.Load())
-        self.kinds.append("bind")
-        statement.value = self._call("bind", variables, values, *flag)
-        return _located(statement, statement)
+        return ast.Assign(statement.targets, self._call("bind", variables, values, *flag))
 
     def _imported(self, statement: ast.stmt) -> ast.stmt | None:
         """``from module import name`` in a function, which mostly finds it imported already."""
@@ -241,7 +241,7 @@ class _Function:
                 target = ast.Name(asname or name, ast.Store())
                 self.kinds.append("import")
                 call = self._call("import_from", ast.Constant(module), ast.Constant(name))
-                return _located(ast.Assign([target], call), statement)
+                return ast.Assign([target], call)
         return None
 
     def _call(self, function: str, *arguments: ast.expr) -> ast.Call:
@@ -330,11 +330,17 @@ def _as_load(node: ast.expr) -> ast.expr:
 
 
 def _copy(statement: ast.stmt) -> ast.stmt:
-    return ast.parse(ast.unparse(statement)).body[0]
+    """A copy that stands nowhere yet."""
+    copied = copy.deepcopy(statement)
+    for node in ast.walk(copied):
+        for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+            node.__dict__.pop(attribute, None)
+    return copied
 
 
 def _located(statement: ast.stmt, at: ast.stmt) -> ast.stmt:
-    """The statement, all of it on the line of *at*, for tracebacks."""
+    """The statement, with what is new in it on the line of *at*, for tracebacks."""
     for node in ast.walk(statement):
-        ast.copy_location(node, at)
+        if not hasattr(node, "lineno"):
+            ast.copy_location(node, at)
     return statement

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+
 from hermes_env_bridge import __version__, install
 
 
 def pytest_load_initial_conftests() -> None:
     """Install the drop-in before a conftest can import Hermes, and after the suite's ``pythonpath`` is in place."""
+    _join_option(sys.argv)
     install()
+
+
+def _join_option(argv: list[str]) -> None:
+    """Write ``-p NAME`` as ``-pNAME``: Hermes takes a ``-p`` of any program for its own option, a profile's name."""
+    for at in reversed(range(len(argv) - 1)):
+        if argv[at] == "-p":
+            argv[at : at + 2] = [argv[at] + argv[at + 1]]
 
 
 def pytest_report_header() -> str:

@@ -85,3 +85,14 @@ pub(super) fn context_var_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 pub(super) fn token_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import(intern!(py, "contextvars"))?.getattr(intern!(py, "Token"))
 }
+
+/// A real variable, to ask what Python says of one.
+pub(super) fn some_variable(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    context_var_type(py)?.call1((intern!(py, "some"),))
+}
+
+/// A real token, to ask what Python says of one. No context that is in use is changed.
+pub(super) fn some_token(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let context = py.import(intern!(py, "contextvars"))?.getattr(intern!(py, "Context"))?.call0()?;
+    context.call_method1(intern!(py, "run"), (some_variable(py)?.getattr(intern!(py, "set"))?, py.None()))
+}

@@ -6,6 +6,7 @@
 // Docstrings are written for Python, and Python calls a method on an object even where it does not need it.
 #![allow(clippy::doc_markdown, clippy::unused_self)]
 
+mod argument;
 mod capi;
 mod declare;
 mod environ;

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyGenericAlias, PyTuple, PyType};
 
-use super::capi::token_type;
+use super::capi::{some_token, token_type};
 use super::slot::Undo;
 use super::var::SessionVar;
 
@@ -75,8 +75,9 @@ impl SessionToken {
         SessionVar::reset(token.get().var.bind(token.py()), token.as_any())
     }
 
-    fn __hash__(&self) -> PyResult<isize> {
-        Err(PyTypeError::new_err("unhashable type: '_contextvars.Token'"))
+    /// Refused, in the words in which Python refuses it for a real token.
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        some_token(py)?.hash()
     }
 
     fn __repr__(token: &Bound<'_, Self>) -> PyResult<String> {
@@ -85,8 +86,10 @@ impl SessionToken {
         Ok(format!("<Token{used} var={var} at {:p}>", token.as_ptr()))
     }
 
-    fn __reduce__(&self) -> PyResult<()> {
-        Err(PyTypeError::new_err("cannot pickle '_contextvars.Token' object"))
+    /// Refused, in the words in which Python refuses it for a real token.
+    #[pyo3(signature = (protocol, /))]
+    fn __reduce_ex__<'py>(&self, protocol: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        some_token(protocol.py())?.call_method1(intern!(protocol.py(), "__reduce_ex__"), (protocol,))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

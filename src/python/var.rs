@@ -2,10 +2,12 @@
 
 use pyo3::exceptions::{PyLookupError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyGenericAlias, PyString, PyTuple, PyType};
 
-use super::capi::{context_var_type, token_type};
+use super::argument::Argument;
+use super::capi::{context_var_type, some_variable, token_type};
 use super::slot::Slot;
 use super::token::SessionToken;
 
@@ -22,20 +24,6 @@ pub(super) struct SessionVar {
     default: Option<Py<PyAny>>,
     slot: Py<Slot>,
     at: usize,
-}
-
-/// An argument that may be absent, which is not the same as `None`.
-pub(super) enum Argument<'py> {
-    Absent,
-    Given(Bound<'py, PyAny>),
-}
-
-impl<'py> FromPyObject<'_, 'py> for Argument<'py> {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Self::Given(object.to_owned()))
-    }
 }
 
 #[pymethods]
@@ -147,8 +135,10 @@ impl SessionVar {
         Ok(format!("<ContextVar name={name}{default} at {:p}>", var.as_ptr()))
     }
 
-    fn __reduce__(&self) -> PyResult<()> {
-        Err(PyTypeError::new_err("cannot pickle '_contextvars.ContextVar' object"))
+    /// Refused, in the words in which Python refuses it for a real variable.
+    #[pyo3(signature = (protocol, /))]
+    fn __reduce_ex__<'py>(&self, protocol: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        some_variable(protocol.py())?.call_method1(intern!(protocol.py(), "__reduce_ex__"), (protocol,))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

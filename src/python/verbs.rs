@@ -8,6 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 
+use super::argument::Argument;
 use super::slot::{Draft, Slot, Undo};
 use super::token::SessionToken;
 use super::var::SessionVar;
@@ -21,12 +22,12 @@ use crate::shape;
 /// Returns the tokens, in order. Variables of one module change together; if one that is
 /// not ours, or the truth of *supported*, raises, those before it are set, as in a loop over them.
 #[pyfunction]
-#[pyo3(signature = (variables, values, capability = None, supported = None, /))]
+#[pyo3(signature = (variables, values, capability = Argument::Absent, supported = Argument::Absent, /))]
 pub(super) fn bind<'py>(
     variables: &Bound<'py, PyAny>,
     values: &Bound<'py, PyTuple>,
-    capability: Option<&Bound<'py, PyAny>>,
-    supported: Option<&Bound<'py, PyAny>>,
+    capability: Argument<'py>,
+    supported: Argument<'py>,
 ) -> PyResult<Bound<'py, PyList>> {
     let py = variables.py();
     latch::bound(py);
@@ -36,13 +37,13 @@ pub(super) fn bind<'py>(
         // Fewer values than variables end the pairing, as with zip.
         values.next().map_or(Ok(false), |value| writes.set(variable, &value).and(Ok(true)))
     })?;
-    if let (Some(capability), Some(supported)) = (capability, supported) {
+    if let (Argument::Given(capability), Argument::Given(supported)) = (capability, supported) {
         if supported.is_exact_instance_of::<PyBool>() {
-            writes.set(capability, supported)?;
+            writes.set(&capability, &supported)?;
         } else {
             // May run code of the caller's, which must find the session bound.
             writes.flush()?;
-            writes.set(capability, &PyBool::new(py, supported.is_truthy()?).to_owned().into_any())?;
+            writes.set(&capability, &PyBool::new(py, supported.is_truthy()?).to_owned().into_any())?;
         }
     }
     writes.finish(py)
@@ -51,17 +52,17 @@ pub(super) fn bind<'py>(
 /// Set each of *variables* to *value*, then *capability*, if there is one, to *stated*, without tokens: a clear, and a
 /// reset.
 #[pyfunction]
-#[pyo3(signature = (variables, value, capability = None, stated = None, /))]
+#[pyo3(signature = (variables, value, capability = Argument::Absent, stated = Argument::Absent, /))]
 pub(super) fn fill<'py>(
     variables: &Bound<'py, PyAny>,
     value: &Bound<'py, PyAny>,
-    capability: Option<&Bound<'py, PyAny>>,
-    stated: Option<&Bound<'py, PyAny>>,
+    capability: Argument<'py>,
+    stated: Argument<'py>,
 ) -> PyResult<()> {
     let mut writes = Writes::new(false);
     for_each(variables, |variable| writes.set(variable, value).and(Ok(true)))?;
-    if let (Some(capability), Some(stated)) = (capability, stated) {
-        writes.set(capability, stated)?;
+    if let (Argument::Given(capability), Argument::Given(stated)) = (capability, stated) {
+        writes.set(&capability, &stated)?;
     }
     writes.flush()
 }
