@@ -16,11 +16,15 @@ pub(super) fn import_from<'py>(
     name: &Bound<'py, PyString>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = module.py();
-    let import = statics::builtins(py)?.getattr(intern!(py, "__import__"))?;
-    if import.is(statics::import(py)?) {
-        let imported = statics::modules(py)?.get_item(module)?.filter(|imported| !imported.is_none());
-        if let Some(attribute) = imported.map(|imported| imported.getattr_opt(name)).transpose()?.flatten() {
-            return Ok(attribute);
+    let import = statics::builtins(py)?.get_item(intern!(py, "__import__"))?;
+    if import.is_some_and(|import| statics::import(py).is_ok_and(|genuine| import.is(genuine))) {
+        if let Some(imported) = statics::modules(py)?.get_item(module)? {
+            // An attribute that is not in the namespace may still be found, by a module's __getattr__ for instance.
+            if let Some(attribute) =
+                imported.cast_exact::<PyModule>().ok().and_then(|module| module.dict().get_item(name).ok()?)
+            {
+                return Ok(attribute);
+            }
         }
     }
     // Not imported yet, or replaced by something odd: the statement itself, for its effects and its exceptions.
@@ -35,9 +39,10 @@ mod statics {
     use pyo3::sync::PyOnceLock;
     use pyo3::types::PyDict;
 
-    pub(super) fn builtins(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
-        static BUILTINS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-        BUILTINS.get_or_try_init(py, || py.import("builtins").map(Bound::unbind)).map(|builtins| builtins.bind(py))
+    /// The namespace in which the import statement finds `__import__`.
+    pub(super) fn builtins(py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
+        static BUILTINS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+        BUILTINS.import(py, "builtins", "__dict__")
     }
 
     /// The import function as it was when first asked for.

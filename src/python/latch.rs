@@ -38,7 +38,9 @@ pub(super) fn set_engaged(engaged: bool) {
 
 /// A session was bound: the latch is what the module's own code made of it, or tripped where the module has none.
 pub(super) fn bound(py: Python<'_>) {
-    session::set_engaged(entry(py).unwrap_or(true));
+    if !session::session_context_engaged() {
+        session::set_engaged(entry(py).unwrap_or(true));
+    }
 }
 
 /// The live module's latch, `None` if it has none. What cannot be judged counts as tripped.
