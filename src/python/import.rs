@@ -33,6 +33,14 @@ pub(super) fn import_from<'py>(
     Ok(scope.get_item(name)?.unwrap_or_else(|| py.None().into_bound(py)))
 }
 
+/// What `import os` binds.
+pub(super) fn os(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    match statics::modules(py)?.get_item(intern!(py, "os"))? {
+        Some(os) if !os.is_none() => Ok(os),
+        _ => py.import(intern!(py, "os")).map(Bound::into_any),
+    }
+}
+
 /// What the import system keeps for the life of the interpreter.
 mod statics {
     use pyo3::prelude::*;

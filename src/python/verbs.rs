@@ -12,7 +12,7 @@ use super::argument::Argument;
 use super::slot::{Draft, Slot, Undo};
 use super::token::SessionToken;
 use super::var::SessionVar;
-use super::{environ, latch};
+use super::{environ, import, latch};
 use crate::names::{BOARD_TASK, PROCESS_PLATFORM};
 use crate::shape;
 
@@ -89,7 +89,7 @@ pub(super) fn read<'py>(
     };
     shape::read(bound, || match os {
         Some(os) => environ::getenv(os, name, default),
-        None => environ::getenv(name.py().import(intern!(name.py(), "os"))?.as_any(), name, default),
+        None => environ::getenv(&import::os(name.py())?, name, default),
     })
 }
 
