@@ -12,8 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import hermes_env_bridge
 import pytest
+
+import hermes_env_bridge
 from hermes_env_bridge._install import adapt
 
 OWN_FILE = Path(hermes_env_bridge.__file__).with_name("session_context.py")

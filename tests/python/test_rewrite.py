@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import OWN_FILE, fresh, hermes_file, load
+
 from hermes_env_bridge import SessionVar
 from hermes_env_bridge._install import adapt
 from hermes_env_bridge._rewrite import rewrite

@@ -15,6 +15,7 @@ from unittest import mock
 
 import pytest
 from conftest import MODULES, OWN_FILE, Session, load, run_python
+
 from hermes_env_bridge import _core
 
 

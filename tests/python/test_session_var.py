@@ -15,6 +15,7 @@ from typing import Any, get_origin
 
 import pytest
 from conftest import fresh
+
 from hermes_env_bridge import SessionToken, SessionVar
 
 Maker = Callable[..., Any]
