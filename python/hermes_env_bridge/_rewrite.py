@@ -76,7 +76,7 @@ if _var is not None and (_value := _var.get()) is not UNSET:
     return _value
 return os.getenv(NAME, DEFAULT)
 """,
-        "return native.read(VARS, NAME, UNSET, os, DEFAULT)",
+        "return native.read(VARS, NAME, UNSET, DEFAULT, os)",
     ),
     Form.of(
         "read",
@@ -89,7 +89,7 @@ if _var is not None:
         return _value
 return os.getenv(NAME, DEFAULT)
 """,
-        "return native.read(VARS, NAME, UNSET, None, DEFAULT)",
+        "return native.read(VARS, NAME, UNSET, DEFAULT)",
     ),
     Form.of(
         "read",
@@ -101,7 +101,7 @@ if _var is not None:
         return _value
 return os.getenv(NAME, DEFAULT)
 """,
-        "return native.read(VARS, NAME, UNSET, os, DEFAULT)",
+        "return native.read(VARS, NAME, UNSET, DEFAULT, os)",
     ),
 )
 

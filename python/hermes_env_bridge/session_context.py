@@ -201,7 +201,7 @@ def reset_session_vars() -> None:
 
 def get_session_env(name: str, default: str = "") -> str:
     """Return what this task bound under *name*, ``""`` included; else what ``os.getenv(name, default)`` returns."""
-    return _core.read(_VAR_MAP, name, _UNSET, os, default)  # type: ignore[no-any-return]
+    return _core.read(_VAR_MAP, name, _UNSET, default, os)  # type: ignore[no-any-return]
 
 
 def session_is_messaging_surface() -> bool:

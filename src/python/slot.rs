@@ -88,9 +88,7 @@ impl Slot {
     fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         Ok(self.fields.get(py)?.map(Bound::cast_into).transpose()?)
     }
-}
 
-impl Slot {
     /// Raises what `ContextVar.reset` raises for a real token, which cannot be one of this slot's variables.
     pub(super) fn refuse(&self, token: &Bound<'_, PyAny>) -> PyResult<()> {
         self.witness.reset(token)

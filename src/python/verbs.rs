@@ -19,8 +19,8 @@ use crate::shape;
 /// Set each of *variables* to the value at its place in *values*, then *capability*, if there is one, to the truth of
 /// *supported*.
 ///
-/// Returns the tokens, in order. Variables of one module change together; if one that is
-/// not ours, or the truth of *supported*, raises, those before it are set, as in a loop over them.
+/// Returns the tokens, in order. Variables of one module change together; if one that is not ours, or the truth of
+/// *supported*, raises, those before it are set, as in a loop over them.
 #[pyfunction]
 #[pyo3(signature = (variables, values, capability = Argument::Absent, supported = Argument::Absent, /))]
 pub(super) fn bind<'py>(
@@ -33,17 +33,15 @@ pub(super) fn bind<'py>(
     latch::bound(py);
     let mut writes = Writes::new(true);
     let mut values = values.iter_borrowed();
-    for_each(variables, |variable| {
-        // Fewer values than variables end the pairing, as with zip.
-        values.next().map_or(Ok(false), |value| writes.set(variable, &value).and(Ok(true)))
-    })?;
+    // Fewer values than variables end the pairing, as with zip.
+    writes.set_each(variables, || values.next().map(pyo3::Borrowed::to_owned))?;
     if let (Argument::Given(capability), Argument::Given(supported)) = (capability, supported) {
         if supported.is_exact_instance_of::<PyBool>() {
-            writes.set(&capability, &supported)?;
+            writes.set(&capability, supported)?;
         } else {
             // May run code of the caller's, which must find the session bound.
             writes.flush()?;
-            writes.set(&capability, &PyBool::new(py, supported.is_truthy()?).to_owned().into_any())?;
+            writes.set(&capability, PyBool::new(py, supported.is_truthy()?).to_owned().into_any())?;
         }
     }
     writes.finish(py)
@@ -60,24 +58,24 @@ pub(super) fn fill<'py>(
     stated: Argument<'py>,
 ) -> PyResult<()> {
     let mut writes = Writes::new(false);
-    for_each(variables, |variable| writes.set(variable, value).and(Ok(true)))?;
+    writes.set_each(variables, || Some(value.clone()))?;
     if let (Argument::Given(capability), Argument::Given(stated)) = (capability, stated) {
-        writes.set(&capability, &stated)?;
+        writes.set(&capability, stated)?;
     }
     writes.flush()
 }
 
 /// Read *name*: its variable in *variables* if that holds anything but *unset*, else ``os.getenv(name, default)``.
 ///
-/// *os* is None where the caller would import it.
+/// Without *os*, it is what ``import os`` binds.
 #[pyfunction]
-#[pyo3(signature = (variables, name, unset, os, default, /))]
+#[pyo3(signature = (variables, name, unset, default, os = Argument::Absent, /))]
 pub(super) fn read<'py>(
     variables: &Bound<'py, PyAny>,
     name: &Bound<'py, PyAny>,
     unset: &Bound<'py, PyAny>,
-    os: Option<&Bound<'py, PyAny>>,
     default: &Bound<'py, PyAny>,
+    os: Argument<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let variable = match variables.cast_exact::<PyDict>() {
         Ok(variables) => variables.get_item(name)?,
@@ -88,8 +86,8 @@ pub(super) fn read<'py>(
         None => None,
     };
     shape::read(bound, || match os {
-        Some(os) => environ::getenv(os, name, default),
-        None => environ::getenv(&import::os(name.py())?, name, default),
+        Argument::Given(os) => environ::getenv(&os, name, default),
+        Argument::Absent => environ::getenv(&import::os(name.py())?, name, default),
     })
 }
 
@@ -146,27 +144,6 @@ fn value_of<'py>(variable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// Calls `f` with each of `variables`, until it returns false.
-fn for_each<'py>(
-    variables: &Bound<'py, PyAny>,
-    mut f: impl FnMut(&Bound<'py, PyAny>) -> PyResult<bool>,
-) -> PyResult<()> {
-    if let Ok(variables) = variables.cast_exact::<PyTuple>() {
-        for variable in variables.iter_borrowed() {
-            if !f(&variable)? {
-                break;
-            }
-        }
-        return Ok(());
-    }
-    for variable in variables.try_iter()? {
-        if !f(&variable?)? {
-            break;
-        }
-    }
-    Ok(())
-}
-
 /// Writes to variables in order, gathered as long as they are one module's.
 struct Writes<'py> {
     draft: Option<Draft<'py>>,
@@ -180,7 +157,28 @@ impl<'py> Writes<'py> {
         Self { draft: None, tokens: with_tokens.then(|| Vec::with_capacity(24)), undo: None }
     }
 
-    fn set(&mut self, variable: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
+    /// Sets each of `variables` to the next value, until there is none. What was set before an error stays set.
+    fn set_each(
+        &mut self,
+        variables: &Bound<'py, PyAny>,
+        mut next: impl FnMut() -> Option<Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        if let Ok(variables) = variables.cast_exact::<PyTuple>() {
+            for variable in variables.iter_borrowed() {
+                let Some(value) = next() else { break };
+                self.set(&variable, value)?;
+            }
+            return Ok(());
+        }
+        for variable in variables.try_iter()? {
+            let variable = variable.or_else(|error| self.flush().and(Err(error)))?;
+            let Some(value) = next() else { break };
+            self.set(&variable, value)?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, variable: &Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> PyResult<()> {
         let Ok(ours) = variable.cast_exact::<SessionVar>() else {
             self.flush()?;
             let token = variable.call_method1(intern!(variable.py(), "set"), (value,))?;
@@ -196,7 +194,7 @@ impl<'py> Writes<'py> {
             Some(draft) => draft,
             none => none.insert(Slot::draft(slot)?),
         };
-        draft.put(at, Some(value.clone()));
+        draft.put(at, Some(value));
         if let Some(tokens) = &mut self.tokens {
             let undo = match &mut self.undo {
                 Some(undo) => undo,
