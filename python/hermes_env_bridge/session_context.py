@@ -120,9 +120,12 @@ def source_route_metadata(source: Any, metadata: dict[str, Any] | None) -> dict[
 
     The very object is returned if there is nothing to add.
     """
-    routes = {key: getattr(source, key, None) for key in ("scope_id", "parent_chat_id")}
-    found = {key: str(route) for key, route in routes.items() if route}
-    return dict(metadata or {}, **found) if found else metadata
+    routes: dict[str, Any] = {}
+    for key in ("scope_id", "parent_chat_id"):
+        route = getattr(source, key, None)
+        if route:
+            routes[key] = str(route)
+    return {**(metadata or {}), **routes} if routes else metadata
 
 
 def set_session_vars(
@@ -209,7 +212,9 @@ def session_is_messaging_surface() -> bool:
 
     Asks ``HERMES_PLATFORM``, else the session's platform, and the session's source.
     """
-    return _core.is_messaging(os, get_session_env, NON_MESSAGING_SESSION_SURFACES)
+    platform = os.getenv("HERMES_PLATFORM") or get_session_env("HERMES_SESSION_PLATFORM", "")
+    surfaces = (platform, get_session_env("HERMES_SESSION_SOURCE", ""))
+    return _core.is_messaging(surfaces, lambda surface: surface in NON_MESSAGING_SESSION_SURFACES)
 
 
 def declare_stateless_channel() -> None:

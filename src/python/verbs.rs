@@ -13,7 +13,7 @@ use super::slot::{Draft, Slot, Undo};
 use super::token::SessionToken;
 use super::var::SessionVar;
 use super::{environ, import, latch};
-use crate::names::{BOARD_TASK, PROCESS_PLATFORM};
+use crate::names::BOARD_TASK;
 use crate::shape;
 
 /// Set each of *variables* to the value at its place in *values*, then *capability*, if there is one, to the truth of
@@ -36,13 +36,7 @@ pub(super) fn bind<'py>(
     // Fewer values than variables end the pairing, as with zip.
     writes.set_each(variables, || values.next().map(pyo3::Borrowed::to_owned))?;
     if let (Argument::Given(capability), Argument::Given(supported)) = (capability, supported) {
-        if supported.is_exact_instance_of::<PyBool>() {
-            writes.set(&capability, supported)?;
-        } else {
-            // May run code of the caller's, which must find the session bound.
-            writes.flush()?;
-            writes.set(&capability, PyBool::new(py, supported.is_truthy()?).to_owned().into_any())?;
-        }
+        writes.set_to_truth(&capability, &supported)?;
     }
     writes.finish(py)
 }
@@ -108,25 +102,13 @@ pub(super) fn async_delivery(
     })
 }
 
-/// Whether the turn is delivered over a channel on which people chat: by the process' word or the session's platform,
-/// or by the session's source, neither of them among *surfaces*. *read* is the module's ``get_session_env``.
+/// Whether any of *surfaces* is a channel on which people chat: is named, and *listed* does not say that it is not.
 #[pyfunction]
-#[pyo3(signature = (os, read, surfaces, /))]
-pub(super) fn is_messaging(
-    os: &Bound<'_, PyAny>,
-    read: &Bound<'_, PyAny>,
-    surfaces: &Bound<'_, PyAny>,
-) -> PyResult<bool> {
-    let py = os.py();
-    let process = os.call_method1(intern!(py, "getenv"), (intern!(py, PROCESS_PLATFORM),))?;
-    let platform =
-        if process.is_truthy()? { process } else { read.call1((intern!(py, "HERMES_SESSION_PLATFORM"), ""))? };
-    let source = read.call1((intern!(py, "HERMES_SESSION_SOURCE"), ""))?;
-    shape::messaging(
-        [platform, source].into_iter().map(|surface| folded(&surface)),
-        PyAnyMethods::is_empty,
-        |surface| surfaces.contains(surface),
-    )
+#[pyo3(signature = (surfaces, listed, /))]
+pub(super) fn is_messaging(surfaces: &Bound<'_, PyTuple>, listed: &Bound<'_, PyAny>) -> PyResult<bool> {
+    shape::messaging(surfaces.iter_borrowed().map(|surface| folded(&surface)), PyAnyMethods::is_empty, |surface| {
+        listed.call1((surface,))?.is_truthy()
+    })
 }
 
 /// Text without white space around it and in lower case, as Python has them; the empty text for what is false.
@@ -180,10 +162,7 @@ impl<'py> Writes<'py> {
 
     fn set(&mut self, variable: &Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> PyResult<()> {
         let Ok(ours) = variable.cast_exact::<SessionVar>() else {
-            self.flush()?;
-            let token = variable.call_method1(intern!(variable.py(), "set"), (value,))?;
-            self.tokens.iter_mut().for_each(|tokens| tokens.push(token.clone()));
-            return Ok(());
+            return self.set_foreign(variable, || Ok(value));
         };
         let (slot, at) = (SessionVar::slot(ours), ours.get().at());
         // A variable that is set twice has another value before the second time.
@@ -202,6 +181,32 @@ impl<'py> Writes<'py> {
             };
             tokens.push(SessionToken::make(ours, undo)?.into_any());
         }
+        Ok(())
+    }
+
+    /// Sets `variable` to the truth of `value`, which may be the caller's code.
+    fn set_to_truth(&mut self, variable: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
+        let truth = || Ok(PyBool::new(value.py(), value.is_truthy()?).to_owned().into_any());
+        if variable.cast_exact::<SessionVar>().is_err() {
+            return self.set_foreign(variable, truth);
+        }
+        if !value.is_exact_instance_of::<PyBool>() {
+            // That code must find what was set before.
+            self.flush()?;
+        }
+        self.set(variable, truth()?)
+    }
+
+    /// Sets a variable that is not ours through its own method, which is looked up before the value is asked for.
+    fn set_foreign(
+        &mut self,
+        variable: &Bound<'py, PyAny>,
+        value: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        self.flush()?;
+        let set = variable.getattr(intern!(variable.py(), "set"))?;
+        let token = set.call1((value()?,))?;
+        self.tokens.iter_mut().for_each(|tokens| tokens.push(token.clone()));
         Ok(())
     }
 

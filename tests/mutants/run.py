@@ -39,8 +39,7 @@ def copy_project() -> None:
     for name in listed.stdout.splitlines():
         if (ROOT / name).is_file():
             (TREE / name).parent.mkdir(parents=True, exist_ok=True)
-            # With its time, so that cargo builds only what a patch has changed.
-            shutil.copy2(ROOT / name, TREE / name)
+            shutil.copy(ROOT / name, TREE / name)
 
 
 def plant(patch: Path) -> None:

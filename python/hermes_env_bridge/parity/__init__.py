@@ -1,0 +1,1 @@
+"""Compares the drop-in with Hermes' own module, by running both: ``hermes-env-bridge parity``."""
