@@ -172,8 +172,9 @@ def run(
 ) -> Section:
     """Compare *subject* with *reference* over at least *steps* operations, the same ones for the same *seed*.
 
-    Both modules, and the process, are left as they were. A difference ends the run: the check of the
-    operation that showed it has the shortest sequence found, a step a line.
+    (The same code, too: Hypothesis also tries the constants that it finds in what is imported.) Both modules, and
+    the process, are left as they were. A difference ends the run: the check of the operation that showed it has
+    the shortest sequence found, a step a line.
     """
     start = time.perf_counter()
     shape = Shape(reference)

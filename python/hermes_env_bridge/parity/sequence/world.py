@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 from .actors import drive
-from .comparison import Names, Stop, outcome
+from .comparison import Names, Raised, Stop, outcome
 from .process import AGENT_MODULES, Process
 from .shape import Shape, mapped
 
@@ -75,10 +75,9 @@ class World:
         self._saved = dict(self.namespace)
         self._saved_map = dict(self.map)
         self._digest_probes = [partial(variable.get, MARK) for variable in self.variables.values()]
-        # In two parts: where one of the first raises, which is rare, all of them are asked a second time.
-        reads, answers = self._make_reads(), self._make_answers()
-        self._reads, self._answers = tuple(reads.values()), tuple(answers.values())
-        self.probes = (*reads, *answers)
+        probes = self._make_reads() | self._make_answers()
+        self._probes = tuple(probes.values())
+        self.probes = tuple(probes)
         self.begin()
 
     def _find_variables(self) -> dict[str, Any]:
@@ -179,7 +178,7 @@ class World:
 
     def observe(self) -> list[object]:
         """Everything that can be seen here, in the order of ``probes``."""
-        return _ask(self._reads) + [outcome(probe) for probe in self._answers]
+        return _ask(self._probes)
 
     def digest(self) -> list[object]:
         """The value of every variable here, ``MARK`` where it was never set."""
@@ -223,9 +222,12 @@ def _text(part: Any) -> Any:
     return os.fsdecode(part) if isinstance(part, bytes) else part
 
 
-def _ask(probes: Collection[Callable[[], object]]) -> list[object]:
-    try:
-        return [probe() for probe in probes]
-    except (Exception, Stop):
-        # At least one raises, which is an answer too.
-        return [outcome(probe) for probe in probes]
+def _ask(probes: Iterable[Callable[[], object]]) -> list[object]:
+    """What each of *probes* returns, or raises: to raise is an answer too."""
+    answers: list[object] = []
+    for probe in probes:
+        try:
+            answers.append(probe())
+        except (Exception, Stop) as error:
+            answers.append(Raised(error))
+    return answers
