@@ -25,16 +25,21 @@ use crate::shape;
 #[pyo3(signature = (variables, values, capability = Argument::Absent, supported = Argument::Absent, /))]
 pub(super) fn bind<'py>(
     variables: &Bound<'py, PyAny>,
-    values: &Bound<'py, PyTuple>,
+    values: &Bound<'py, PyAny>,
     capability: Argument<'py>,
     supported: Argument<'py>,
 ) -> PyResult<Bound<'py, PyList>> {
     let py = variables.py();
     latch::bound(py);
     let mut writes = Writes::new(true);
-    let mut values = values.iter_borrowed();
     // Fewer values than variables end the pairing, as with zip.
-    writes.set_each(variables, || values.next().map(pyo3::Borrowed::to_owned))?;
+    if let Ok(values) = values.cast_exact::<PyTuple>() {
+        let mut values = values.iter_borrowed();
+        writes.set_each(variables, || values.next().map(|value| Ok(value.to_owned())))?;
+    } else {
+        let mut values = values.try_iter()?;
+        writes.set_each(variables, || values.next())?;
+    }
     if let (Argument::Given(capability), Argument::Given(supported)) = (capability, supported) {
         writes.set_to_truth(&capability, &supported)?;
     }
@@ -52,7 +57,7 @@ pub(super) fn fill<'py>(
     stated: Argument<'py>,
 ) -> PyResult<()> {
     let mut writes = Writes::new(false);
-    writes.set_each(variables, || Some(value.clone()))?;
+    writes.set_each(variables, || Some(Ok(value.clone())))?;
     if let (Argument::Given(capability), Argument::Given(stated)) = (capability, stated) {
         writes.set(&capability, stated)?;
     }
@@ -143,11 +148,12 @@ impl<'py> Writes<'py> {
     fn set_each(
         &mut self,
         variables: &Bound<'py, PyAny>,
-        mut next: impl FnMut() -> Option<Bound<'py, PyAny>>,
+        mut next: impl FnMut() -> Option<PyResult<Bound<'py, PyAny>>>,
     ) -> PyResult<()> {
         if let Ok(variables) = variables.cast_exact::<PyTuple>() {
             for variable in variables.iter_borrowed() {
                 let Some(value) = next() else { break };
+                let value = value.or_else(|error| self.flush().and(Err(error)))?;
                 self.set(&variable, value)?;
             }
             return Ok(());
@@ -155,6 +161,7 @@ impl<'py> Writes<'py> {
         for variable in variables.try_iter()? {
             let variable = variable.or_else(|error| self.flush().and(Err(error)))?;
             let Some(value) = next() else { break };
+            let value = value.or_else(|error| self.flush().and(Err(error)))?;
             self.set(&variable, value)?;
         }
         Ok(())

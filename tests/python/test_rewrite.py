@@ -29,6 +29,20 @@ def bind(a='', b=''):
     return_value = [A.set(a), B.set(b)]
     return return_value
 """,
+    "sets by zip, of a list": """
+def bind(a='', b=''):
+    given = [a, b]
+    t = [v.set(x) for v, x in zip((A, B), given)]
+    t.append(FLAG.set(bool(a)))
+    return t
+""",
+    "sets by zip, of a generator": """
+def bind(a='', b=''):
+    given = (x for x in (a, b, a))
+    t = [v.set(x) for v, x in zip((A, B), given)]
+    t.append(FLAG.set(bool(a)))
+    return [*t, next(given, 'used up')]
+""",
     "a loop over a tuple": """
 def clear(t):
     for v in (A, B):
