@@ -38,7 +38,7 @@ def bind(a='', b=''):
 """,
     "sets by zip, of a generator": """
 def bind(a='', b=''):
-    given = (x for x in (a, b, a))
+    given = (y for y in (a, b, a))
     t = [v.set(x) for v, x in zip((A, B), given)]
     t.append(FLAG.set(bool(a)))
     return [*t, next(given, 'used up')]
