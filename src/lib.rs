@@ -10,6 +10,7 @@
 //!   it, *set* has a value.
 //! - [`set_session_vars`], [`clear_session_vars`] and [`reset_session_vars`] are Hermes' verbs. They change the
 //!   innermost scope's value, which belongs to that task alone; outside a scope they are an error.
+//! - [`explain`] says which layer answers a read here, what a child process would get, and why.
 //!
 //! ```
 //! use hermes_env_bridge::{Session, get_session_env};
@@ -33,6 +34,7 @@
 mod context;
 mod environ;
 mod error;
+mod explain;
 mod names;
 #[cfg(feature = "python")]
 mod python;
@@ -44,6 +46,7 @@ mod state;
 pub use context::Context;
 pub use environ::{Environ, ProcessEnviron};
 pub use error::{NotInScope, NotUnicode, UnknownName};
+pub use explain::{Explanation, ForChild, Layer, explain, explain_all, explain_with_value};
 pub use names::{Group, VARIABLES, Variable};
 pub use session::{
     NON_MESSAGING_SESSION_SURFACES, Session, async_delivery_supported, clear_session_vars, declare_stateless_channel,

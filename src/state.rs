@@ -54,6 +54,18 @@ pub enum VarState<V = Value> {
     Set(V),
 }
 
+impl<V> VarState<V> {
+    /// The state in a word, in lower case: `unset`, `cleared` or `set`.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Unset => "unset",
+            Self::Cleared => "cleared",
+            Self::Set(_) => "set",
+        }
+    }
+}
+
 impl VarState {
     /// The state of a variable that is bound to `text`: `Cleared` if it is empty, else `Set`.
     #[must_use]
