@@ -1,10 +1,28 @@
 """Whose session is this, in every task, thread and child: a drop-in for Hermes Agent's ``gateway.session_context``.
 
 :func:`install` puts it in place of the installed Hermes' module, before anything imports that. Where there is no
-Hermes, :mod:`hermes_env_bridge.session_context` is the module.
+Hermes, :mod:`hermes_env_bridge.session_context` is the module. :func:`explain` and :func:`snapshot` say what holds in a
+task, :func:`profile` what was learnt of the installed version.
 """
 
 from hermes_env_bridge._core import SessionToken, SessionVar, __version__
-from hermes_env_bridge._install import InstallError, install, uninstall
+from hermes_env_bridge._explain import Explanation, Snapshot, explain, snapshot
+from hermes_env_bridge._install import InstallError, install, profile, uninstall
+from hermes_env_bridge._profile import Profile, VariableProfile, VerbProfile
 
-__all__ = ["InstallError", "SessionToken", "SessionVar", "__version__", "install", "uninstall"]
+__all__ = [
+    "Explanation",
+    "InstallError",
+    "Profile",
+    "SessionToken",
+    "SessionVar",
+    "Snapshot",
+    "VariableProfile",
+    "VerbProfile",
+    "__version__",
+    "explain",
+    "install",
+    "profile",
+    "snapshot",
+    "uninstall",
+]

@@ -10,6 +10,7 @@ _D = TypeVar("_D")
 
 __version__: str
 NON_MESSAGING_SESSION_SURFACES: frozenset[str]
+VARIABLES: tuple[tuple[str, str | None], ...]
 
 @final
 class SessionVar(Generic[_T]):
@@ -66,6 +67,9 @@ def fill(variables: Iterable[Any], value: Any, capability: Any = ..., stated: An
 def read(variables: Any, name: Any, unset: Any, default: Any, os: ModuleType = ..., /) -> Any: ...
 def async_delivery(os: ModuleType, capability: Any, unset: Any, /) -> bool: ...
 def is_messaging(surfaces: tuple[Any, ...], listed: Callable[[str], Any], /) -> bool: ...
+def explain(
+    is_session_variable: bool, state: bool | None, in_environment: bool, engaged: bool, /
+) -> tuple[str, str, str, str]: ...
 def import_from(module: str, name: str, /) -> Any: ...
 def engaged() -> bool: ...
 def set_engaged(engaged: bool, /) -> None: ...
@@ -73,6 +77,7 @@ def set_live(namespace: dict[str, Any], /) -> None: ...
 
 __all__ = [
     "NON_MESSAGING_SESSION_SURFACES",
+    "VARIABLES",
     "Declared",
     "SessionToken",
     "SessionVar",
@@ -82,6 +87,7 @@ __all__ = [
     "bind",
     "declare",
     "engaged",
+    "explain",
     "fill",
     "import_from",
     "is_messaging",

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import decode_source, spec_from_file_location
+from importlib.util import decode_source, resolve_name, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 from hermes_env_bridge import _core
 from hermes_env_bridge._module import SessionModule
-from hermes_env_bridge._rewrite import rewrite
+from hermes_env_bridge._profile import VERBS, Profile, own_profile, profile_of
+from hermes_env_bridge._rewrite import Rewritten, rewrite
 
 HERMES = "gateway.session_context"
 OWN = "hermes_env_bridge.session_context"
 
+_WITHOUT = f"run without the bridge, or use {OWN}, which needs no Hermes"
+
 _lock = threading.RLock()
 _installed: Drop | None = None
+_asked_for = ""
 
 
 class InstallError(RuntimeError):
@@ -29,11 +36,12 @@ class InstallError(RuntimeError):
 class Drop:
     """An adapted module, and the finder that hands it out under each of its names."""
 
-    def __init__(self, names: Sequence[str], path: str) -> None:
+    def __init__(self, names: Sequence[str], path: str, tree: ast.Module) -> None:
         """Adapt the file at *path* for the first of *names*; nothing is put in place yet."""
         self.names = tuple(names)
         self.path = path
-        self.module = adapt(path, self.names[0])
+        self.rewritten = rewrite(tree)
+        self.module = _run(self.rewritten, path, self.names[0])
         self.spec = self.module.__spec__
 
     def find_spec(
@@ -66,7 +74,14 @@ def adapt(path: str, name: str) -> ModuleType:
     Its own code makes the variables and stays its own, but for what has a known form and runs natively. The module is
     not put into ``sys.modules``. Raises what reading, parsing and running the file raise.
     """
-    rewritten = rewrite(ast.parse(decode_source(Path(path).read_bytes()), path))
+    return _run(rewrite(_parse(path)), path, name)
+
+
+def _parse(path: str) -> ast.Module:
+    return ast.parse(decode_source(Path(path).read_bytes()), path)
+
+
+def _run(rewritten: Rewritten, path: str, name: str) -> ModuleType:
     module = SessionModule(name)
     spec = spec_from_file_location(name, path)
     module.__spec__ = spec
@@ -86,21 +101,25 @@ def install(*, module: str = HERMES) -> ModuleType:
     ``hermes_env_bridge.session_context`` are one module: the installed file's own code over our variables. The file is
     found without importing its package. Installing again returns the same module.
 
-    Raises :class:`InstallError`, with nothing changed, if there is no such file, or if the original or the package's
-    own module has been imported before: those who did would go on with another session than the rest.
+    Where that file only re-exports another module's session, the drop-in takes that one's place, and the re-exporting
+    module is imported as it is.
+
+    Raises :class:`InstallError`, with nothing changed, if there is no such file or it is no session module, or if the
+    original or the package's own module has been imported before: those who did would go on with another session than
+    the rest.
     """
-    global _installed
+    global _installed, _asked_for
     with _lock:
         if _installed is not None:
-            if _installed.names[0] != module:
-                raise InstallError(f"the drop-in is installed for {_installed.names[0]}; call uninstall() first")
+            if module not in (_asked_for, *_installed.names):
+                raise InstallError(f"the drop-in is installed for {_asked_for}; call uninstall() first")
             return _installed.module
         _refuse_if_imported(module)
-        drop = Drop((module, OWN), find(module))
+        drop = _learn(module)
         sys.meta_path.insert(0, drop)
         _set_own(drop.module)
         _core.set_live(drop.module.__dict__)
-        _installed = drop
+        _installed, _asked_for = drop, module
         return drop.module
 
 
@@ -121,6 +140,82 @@ def uninstall() -> None:
             if getattr(sys.modules.get(package), attribute, None) is _installed.module:
                 delattr(sys.modules[package], attribute)
         _installed = None
+
+
+def profile() -> Profile:
+    """What was learnt of the session module in use: the installed one, else the package's own."""
+    if _installed is None:
+        return own_profile(importlib.import_module(OWN))
+    return profile_of(_installed.module, _installed.rewritten)
+
+
+def _learn(module: str) -> Drop:
+    """The installed module, adapted. Raises :class:`InstallError` if it is no session module."""
+    path = find(module)
+    environment = dict(os.environ)
+    try:
+        tree = _parse(path)
+        if (real := _re_exported(tree, module)) is not None:
+            _refuse_if_imported(real)
+            return _learn(real)
+        _refuse_if_hopeless(module, path, _names_bound(tree))
+        drop = Drop((module, OWN), path, tree)
+        _refuse_if_not_a_session(drop.module)
+    except Exception as error:
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
+        if isinstance(error, InstallError):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        raise InstallError(f"{module} ({path}) cannot be run: {what}; {_WITHOUT}") from error
+    return drop
+
+
+def _re_exported(tree: ast.Module, module: str) -> str | None:
+    """The module from which *module* only re-exports its verbs, if that is all it does."""
+    if any(isinstance(node, ast.FunctionDef) and node.name in VERBS for node in tree.body):
+        return None
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and any(alias.name in ("*", *VERBS) for alias in node.names):
+            package = module.rpartition(".")[0]
+            return resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module
+    return None
+
+
+def _names_bound(tree: ast.Module) -> set[str] | None:
+    """The names that the module's code binds, None if it may bind any (an exec, its own namespace, a star import)."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id="exec" | "globals" | "vars" | "setattr") | ast.alias(name="*"):
+                return None
+            case ast.Name(id=name, ctx=ast.Store()) | ast.FunctionDef(name=name) | ast.alias(asname=str(name)):
+                names.add(name)
+            case ast.alias(name=name):
+                names.add(name)
+    return names
+
+
+def _refuse_if_hopeless(module: str, path: str, names: set[str] | None) -> None:
+    """Raises before anything is run, where the source alone shows that it is no session module."""
+    if names is not None:
+        if "_VAR_MAP" not in names:
+            raise InstallError(f"{module} ({path}) has no _VAR_MAP, so it is no session module; {_WITHOUT}")
+        if not names.intersection(VERBS):
+            raise InstallError(f"{module} ({path}) has none of {', '.join(VERBS)}; {_WITHOUT}")
+
+
+def _refuse_if_not_a_session(module: ModuleType) -> None:
+    variables = getattr(module, "_VAR_MAP", None)
+    named = f"{module.__name__} ({module.__file__})"
+    if not isinstance(variables, Mapping):
+        raise InstallError(f"{named} has a _VAR_MAP that is no mapping but {type(variables).__name__}; {_WITHOUT}")
+    if not any(callable(getattr(module, verb, None)) for verb in VERBS):
+        raise InstallError(f"{named} has none of {', '.join(VERBS)}; {_WITHOUT}")
+    odd = [name for name, variable in variables.items() if not isinstance(variable, ContextVar)]
+    if odd:
+        raise InstallError(f"{named} maps {odd[0]!r} to what is no ContextVar; {_WITHOUT}")
 
 
 def _set_own(module: ModuleType) -> None:

@@ -108,13 +108,18 @@ return os.getenv(NAME, DEFAULT)
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A rewritten tree; ``native`` is the name under which it finds the native calls, ``verbs`` says for each
-    function which kinds of call it makes.
+    """A rewritten tree, and what was learnt of it.
+
+    ``native`` is the name under which it finds the native calls. ``verbs`` says for each function that makes any of
+    which kinds they are; ``own`` says for each function that still uses variables itself where it does. ``keywords``
+    has for each argument of a bind the name of the variable that it fills, or the name of a tuple and the place in it.
     """
 
     tree: ast.Module
     native: str
     verbs: dict[str, tuple[str, ...]]
+    own: dict[str, str]
+    keywords: dict[str, tuple[str, int | None]]
 
 
 def rewrite(tree: ast.Module) -> Rewritten:
@@ -124,13 +129,12 @@ def rewrite(tree: ast.Module) -> Rewritten:
     while native in taken:
         native += "_"
     _Imports().visit(tree)
-    verbs = {}
-    for function in tree.body:
-        if isinstance(function, ast.FunctionDef):
-            kinds = _Function(function, native, shadowed=taken & set(dir(builtins)) & set(_bound_names(tree))).rewrite()
-            if kinds:
-                verbs[function.name] = kinds
-    return Rewritten(ast.fix_missing_locations(tree), native, verbs)
+    shadowed = set(dir(builtins)) & set(_bound_names(tree))
+    functions = [_Function(f, native, shadowed) for f in tree.body if isinstance(f, ast.FunctionDef)]
+    verbs = {function.name: kinds for function in functions if (kinds := function.rewrite())}
+    own = {function.name: place for function in functions if (place := function.own_use())}
+    keywords = {name: variable for function in functions for name, variable in function.keywords.items()}
+    return Rewritten(ast.fix_missing_locations(tree), native, verbs, own, keywords)
 
 
 class _Imports(ast.NodeTransformer):
@@ -156,6 +160,26 @@ class _Function:
     native: str
     shadowed: set[str]
     kinds: list[str] = field(default_factory=list)
+    keywords: dict[str, tuple[str, int | None]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+    def own_use(self) -> str:
+        """Where the function still reads or changes the session by itself; empty if it does not.
+
+        What it does to one variable of the module is a native call as it stands.
+        """
+        local = set(_bound_names(self.function))
+        changed: set[str] = set()
+        for node in ast.walk(self.function):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="get" | "set" | "reset" as method)):
+                    changed |= {name} if method == "set" else set()
+                    if name in local or method == "reset" or (method == "get" and node.args) or len(changed) > 1:
+                        return f"line {node.lineno}, .{method}(), is part of no known form"
+        return ""
 
     def rewrite(self) -> tuple[str, ...]:
         self.function.body = self._block(self.function.body)
@@ -175,6 +199,7 @@ class _Function:
             found = self._match(form, statements)
             if found is not None:
                 self.kinds.append(form.verb)
+                self._note_zip(found)
                 return self._instance(form, found, statements[0]), len(form.statements)
         first = statements[0]
         replacement = self._list_of_sets(first) or self._imported(first)
@@ -228,9 +253,25 @@ class _Function:
         if not all(_is_plain(value) for _, value in plain):
             return None
         self.kinds.append("bind")
+        for variable, value in plain:
+            if isinstance(variable, ast.Name) and isinstance(value, ast.Name):
+                self.keywords[value.id] = (variable.id, None)
         variables = ast.Tuple([variable for variable, _ in plain], ast.Load())
         values = ast.Tuple([value for _, value in plain], ast.Load())
         return ast.Assign(statement.targets, self._call("bind", variables, values, *flag))
+
+    def _note_zip(self, found: dict[str, ast.expr]) -> None:
+        """Which argument fills which variable, where a tuple of arguments is paired with a tuple of variables."""
+        variables, values = found.get("VARS"), found.get("VALUES")
+        for node in ast.walk(self.function):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Tuple(elts=elements)):
+                    if isinstance(values, ast.Name) and values.id == name:
+                        values = ast.Tuple(elements, ast.Load())
+        if isinstance(variables, ast.Name) and isinstance(values, ast.Tuple):
+            for place, value in enumerate(values.elts):
+                if isinstance(value, ast.Name):
+                    self.keywords[value.id] = (variables.id, place)
 
     def _imported(self, statement: ast.stmt) -> ast.stmt | None:
         """``from module import name`` in a function, which mostly finds it imported already."""
@@ -313,8 +354,8 @@ def _names(tree: ast.AST) -> Iterator[ast.Name]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
-def _bound_names(tree: ast.Module) -> Iterator[str]:
-    """Names that the module's code binds, at any depth."""
+def _bound_names(tree: ast.AST) -> Iterator[str]:
+    """Names that the code binds, at any depth."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):

@@ -10,6 +10,7 @@ mod argument;
 mod capi;
 mod declare;
 mod environ;
+mod explain;
 mod import;
 mod latch;
 mod slot;
@@ -21,11 +22,13 @@ mod verbs;
 #[pyo3::pymodule(name = "_core")]
 mod extension {
     use pyo3::prelude::*;
-    use pyo3::types::PyFrozenSet;
+    use pyo3::types::{PyFrozenSet, PyTuple};
 
     use super::capi::claim_interpreter;
     #[pymodule_export]
     use super::declare::{Declared, declare};
+    #[pymodule_export]
+    use super::explain::explain;
     #[pymodule_export]
     use super::import::import_from;
     #[pymodule_export]
@@ -38,12 +41,15 @@ mod extension {
     use super::var::SessionVar;
     #[pymodule_export]
     use super::verbs::{async_delivery, bind, fill, is_messaging, read};
+    use crate::names::VARIABLES;
     use crate::session::NON_MESSAGING_SESSION_SURFACES;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         claim_interpreter(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let variables = VARIABLES.iter().map(|variable| (variable.name, variable.keyword));
+        module.add("VARIABLES", PyTuple::new(module.py(), variables)?)?;
         let surfaces = PyFrozenSet::new(module.py(), NON_MESSAGING_SESSION_SURFACES)?;
         module.add("NON_MESSAGING_SESSION_SURFACES", surfaces)
     }
