@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock build.rs pyproject.toml $(shell find src -name '*.rs')
 INTERPRETERS := 3.11 3.12 3.13 3.14
+FORKS := $(wildcard ../shared/oracles/session_context_*.py)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -17,9 +18,13 @@ help: ## list the commands
 parity: $(VENV)/built ## real Hermes on the drop-in, compared with Hermes' own module; prints a report
 	$(BIN)/python -m hermes_env_bridge parity $(PARITY)
 
+.PHONY: parity-all
+parity-all: $(VENV)/built ## the session module of every release of Hermes, and of the forks that are here
+	$(BIN)/python -m hermes_env_bridge parity --hermes all $(FORKS:%=--oracle %) --steps 50000 $(PARITY)
+
 .PHONY: test
 test: $(VENV)/built ## all tests, Rust and Python, on $(VENV)'s interpreter
-	cargo test --locked --quiet
+	cargo test --locked --quiet --features tracing
 	$(BIN)/python -m pytest $(PYTEST)
 
 .PHONY: test-all
@@ -30,6 +35,7 @@ test-all: ## all tests on every interpreter found: 3.11 to 3.14, on PATH or with
 lint: $(VENV)/built ## formatting, clippy, ruff, strict mypy, and the stubs against the built module
 	cargo fmt --check
 	cargo clippy --locked --all-targets --quiet -- -D warnings
+	cargo clippy --locked --all-targets --features tracing --quiet -- -D warnings
 	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --locked --features python --quiet -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -52,7 +58,7 @@ mutants: $(VENV)/built ## plant each fault of tests/mutants and see parity find 
 
 .PHONY: docs
 docs: ## the crate's documentation, without warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --features tracing
 
 .PHONY: lock
 lock: $(VENV)/installed ## renew the lock files of both languages

@@ -42,6 +42,8 @@ mod scope;
 mod session;
 mod shape;
 mod state;
+#[cfg(feature = "tracing")]
+mod trace;
 
 pub use context::Context;
 pub use environ::{Environ, ProcessEnviron};
@@ -54,6 +56,8 @@ pub use session::{
     session_is_messaging_surface, set_current_session_id, set_session_vars, try_get_session_env,
 };
 pub use state::{SessionState, Value, VarState};
+#[cfg(feature = "tracing")]
+pub use trace::session_span;
 
 /// The README's Rust, run as a test.
 #[cfg(doctest)]
