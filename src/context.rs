@@ -1,6 +1,8 @@
 //! What a task carries, and where the current one is kept.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+
+use tokio::task::{self, Id};
 
 use crate::error::NotInScope;
 use crate::state::SessionState;
@@ -11,9 +13,35 @@ pub struct Context {
     session: SessionState,
 }
 
+/// A scope's value, and the task that is inside.
+///
+/// While a scope is entered its cell is reachable from everything that the thread runs. Where that is another task (one
+/// that a `block_on` or a `LocalSet` inside the scope drives), the scope is not its own, and it finds none.
+#[derive(Debug)]
+pub(crate) struct ScopeCell {
+    context: RefCell<Context>,
+    /// The task that entered, `None` outside of tasks.
+    task: Cell<Option<Id>>,
+}
+
 tokio::task_local! {
-    /// The innermost scope's value. The cell belongs to that scope alone: a task that is started inside gets a copy.
-    pub(crate) static CURRENT: RefCell<Context>;
+    /// The innermost scope.
+    pub(crate) static CURRENT: ScopeCell;
+}
+
+impl ScopeCell {
+    pub(crate) fn new(context: Context) -> Self {
+        Self { context: RefCell::new(context), task: Cell::new(task::try_id()) }
+    }
+
+    /// The running task is inside the scope from here on. A scoped future may be polled by one task and then another.
+    pub(crate) fn enter(&self) {
+        self.task.set(task::try_id());
+    }
+
+    fn is_own(&self) -> bool {
+        self.task.get() == task::try_id()
+    }
 }
 
 impl Context {
@@ -26,7 +54,11 @@ impl Context {
     /// Never panics, also not while a thread or a future is torn down.
     #[must_use]
     pub fn current() -> Self {
-        CURRENT.try_with(|context| context.borrow().clone()).unwrap_or_else(|_| Self::new(SessionState::unbound()))
+        CURRENT
+            .try_with(|scope| scope.is_own().then(|| scope.context.borrow().clone()))
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| Self::new(SessionState::unbound()))
     }
 
     /// The session variables of this context.
@@ -40,11 +72,13 @@ impl Context {
         verb: &'static str,
         change: impl FnOnce(&SessionState) -> SessionState,
     ) -> Result<(), NotInScope> {
-        let replaced = CURRENT.try_with(|context| {
-            // Two steps, so that the old value is dropped when the cell is no longer borrowed.
-            let session = change(&context.borrow().session);
-            context.replace(Self::new(session))
+        let replaced = CURRENT.try_with(|scope| {
+            scope.is_own().then(|| {
+                // Two steps, so that the old value is dropped when the cell is no longer borrowed.
+                let session = change(&scope.context.borrow().session);
+                scope.context.replace(Self::new(session))
+            })
         });
-        replaced.map(drop).map_err(|_| NotInScope { verb })
+        replaced.ok().flatten().map(drop).ok_or(NotInScope { verb })
     }
 }

@@ -46,10 +46,10 @@ mod state;
 mod trace;
 
 pub use context::Context;
-pub use environ::{Environ, ProcessEnviron};
 pub use error::{NotInScope, NotUnicode, UnknownName};
 pub use explain::{Explanation, ForChild, Layer, explain, explain_all, explain_with_value};
 pub use names::{Group, VARIABLES, Variable};
+pub use scope::Scope;
 pub use session::{
     NON_MESSAGING_SESSION_SURFACES, Session, async_delivery_supported, clear_session_vars, declare_stateless_channel,
     get_session_env, get_session_env_os, reset_session_vars, scoped_current_session_id, session_context_engaged,

@@ -72,7 +72,8 @@ impl Session {
         Self::default()
     }
 
-    /// A session from pairs of a keyword (`chat_id`) or environment name (`HERMES_SESSION_CHAT_ID`) and a value.
+    /// A session from pairs of a keyword (`chat_id`) or environment name (`HERMES_SESSION_CHAT_ID`) and a value. Of two
+    /// pairs for one variable the later one holds.
     ///
     /// # Errors
     ///
@@ -302,11 +303,17 @@ pub fn session_is_messaging_surface() -> bool {
     let source = get_session_env("HERMES_SESSION_SOURCE", "");
     let surfaces = [platform.to_string_lossy(), source.into()];
     let Ok(messaging) = shape::messaging(
-        surfaces.iter().map(|surface| Ok::<_, Infallible>(surface.trim().to_lowercase())),
+        surfaces.iter().map(|surface| Ok::<_, Infallible>(surface.trim_matches(is_space).to_lowercase())),
         |surface| Ok(surface.is_empty()),
         |surface| Ok(NON_MESSAGING_SESSION_SURFACES.contains(&surface.as_str())),
     );
     messaging
+}
+
+/// White space as Python's `str.strip` takes it, so that both faces judge a surface alike: Unicode's, and the four
+/// separators of ASCII.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
 
 /// True if a session was ever bound in this process.

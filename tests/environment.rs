@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output};
 
 use hermes_env_bridge::{
-    Session, async_delivery_supported, get_session_env, get_session_env_os, reset_session_vars,
-    session_is_messaging_surface, try_get_session_env,
+    Session, async_delivery_supported, clear_session_vars, declare_stateless_channel, get_session_env,
+    get_session_env_os, reset_session_vars, session_is_messaging_surface, set_session_vars, try_get_session_env,
 };
 
 const NAME: &str = "HERMES_SESSION_CHAT_NAME";
@@ -16,7 +16,11 @@ fn in_child(name: &str, variables: &[(&str, &OsStr)], body: impl FnOnce()) {
     if std::env::var_os("IN_CHILD").is_some() {
         return body();
     }
-    let Output { status, stdout, .. } = Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    for name in ["HERMES_PLATFORM", "HERMES_KANBAN_TASK", NAME] {
+        let _ = child.env_remove(name);
+    }
+    let Output { status, stdout, .. } = child
         .args(["--exact", name, "--nocapture"])
         .env("IN_CHILD", "1")
         .envs(variables.iter().copied())
@@ -93,4 +97,33 @@ fn a_process_wide_platform_replaces_the_sessions_but_not_its_source() {
             assert!(Session::new().source("telegram").sync_scope(session_is_messaging_surface));
         },
     );
+}
+
+#[test]
+fn a_stateless_channel_is_declared_until_a_later_bind() {
+    in_child("a_stateless_channel_is_declared_until_a_later_bind", &[], || {
+        Session::new().sync_scope(|| {
+            assert!(async_delivery_supported());
+            declare_stateless_channel().unwrap();
+            assert!(!async_delivery_supported());
+            set_session_vars(Session::new()).unwrap();
+            assert!(async_delivery_supported());
+            set_session_vars(Session::new().async_delivery(false)).unwrap();
+            assert!(!async_delivery_supported());
+            clear_session_vars().unwrap();
+            assert!(async_delivery_supported());
+        });
+    });
+}
+
+#[test]
+fn a_surface_that_nobody_listed_is_a_chat() {
+    in_child("a_surface_that_nobody_listed_is_a_chat", &[], || {
+        let messaging = |session: Session| session.sync_scope(session_is_messaging_surface);
+        assert!(messaging(Session::new().platform("telegram")));
+        assert!(!messaging(Session::new().platform(" CLI \x1c")));
+        assert!(!messaging(Session::new().platform("api_server")));
+        assert!(messaging(Session::new().platform("api_server").source("telegram")));
+        assert!(!messaging(Session::new()));
+    });
 }

@@ -6,17 +6,21 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context as Poller, Waker};
 
 use hermes_env_bridge::{
-    Context, NotInScope, Session, UnknownName, VarState, async_delivery_supported, clear_session_vars,
-    declare_stateless_channel, get_session_env, reset_session_vars, scoped_current_session_id,
-    session_is_messaging_surface, set_current_session_id, set_session_vars,
+    Context, NotInScope, Session, UnknownName, VarState, clear_session_vars, declare_stateless_channel,
+    reset_session_vars, scoped_current_session_id, set_current_session_id, set_session_vars,
 };
 use tokio::task::yield_now;
 
 const KEY: &str = "HERMES_SESSION_KEY";
 const ID: &str = "HERMES_SESSION_ID";
 
+/// What this task has bound, whatever the environment of the test has.
+fn bound(name: &str) -> String {
+    Context::current().session().get(name).as_bound().unwrap_or("none").to_owned()
+}
+
 fn key() -> String {
-    get_session_env(KEY, "none")
+    bound(KEY)
 }
 
 #[tokio::test]
@@ -84,7 +88,6 @@ fn outside_a_scope_every_verb_is_refused_and_changes_nothing() {
         ]
     );
     assert_eq!(key(), "none");
-    assert!(async_delivery_supported());
     let message = clear_session_vars().unwrap_err().to_string();
     assert!(message.contains("clear_session_vars") && message.contains("Session::scope"), "{message}");
 }
@@ -109,9 +112,9 @@ fn a_bind_is_whole_a_clear_masks_and_a_reset_unsets() {
 fn an_inner_scope_replaces_the_whole_session_and_the_outer_is_back_after_it() {
     Session::new().session_key("outer").chat_id("1").sync_scope(|| {
         Session::new().session_key("inner").sync_scope(|| {
-            assert_eq!((key().as_str(), get_session_env("HERMES_SESSION_CHAT_ID", "none").as_str()), ("inner", ""));
+            assert_eq!((key().as_str(), bound("HERMES_SESSION_CHAT_ID").as_str()), ("inner", ""));
         });
-        assert_eq!((key().as_str(), get_session_env("HERMES_SESSION_CHAT_ID", "none").as_str()), ("outer", "1"));
+        assert_eq!((key().as_str(), bound("HERMES_SESSION_CHAT_ID").as_str()), ("outer", "1"));
     });
 }
 
@@ -150,43 +153,18 @@ fn a_future_is_dropped_as_its_own_session() {
 #[test]
 fn a_scoped_id_is_put_back_also_on_a_panic() {
     Session::new().session_id("before").sync_scope(|| {
-        let inside = scoped_current_session_id(Some("inside"), || get_session_env(ID, "none"));
+        let inside = scoped_current_session_id(Some("inside"), || bound(ID));
         assert_eq!(inside.as_deref(), Ok("inside"));
         let boundary = scoped_current_session_id(None, || {
             set_current_session_id("rotated").unwrap();
-            get_session_env(ID, "none")
+            bound(ID)
         });
         assert_eq!(boundary.as_deref(), Ok("rotated"));
         let panicked =
             catch_unwind(AssertUnwindSafe(|| scoped_current_session_id(Some("inside"), || panic!("on purpose"))));
         assert!(panicked.is_err());
-        assert_eq!(get_session_env(ID, "none"), "before");
+        assert_eq!(bound(ID), "before");
     });
-}
-
-#[test]
-fn a_stateless_channel_is_declared_until_a_later_bind() {
-    Session::new().sync_scope(|| {
-        assert!(async_delivery_supported());
-        declare_stateless_channel().unwrap();
-        assert!(!async_delivery_supported());
-        set_session_vars(Session::new()).unwrap();
-        assert!(async_delivery_supported());
-        set_session_vars(Session::new().async_delivery(false)).unwrap();
-        assert!(!async_delivery_supported());
-        clear_session_vars().unwrap();
-        assert!(async_delivery_supported());
-    });
-}
-
-#[test]
-fn a_surface_that_nobody_listed_is_a_chat() {
-    let messaging = |session: Session| session.sync_scope(session_is_messaging_surface);
-    assert!(messaging(Session::new().platform("telegram")));
-    assert!(!messaging(Session::new().platform(" CLI ")));
-    assert!(!messaging(Session::new().platform("api_server")));
-    assert!(messaging(Session::new().platform("api_server").source("telegram")));
-    assert!(!messaging(Session::new()));
 }
 
 #[test]
@@ -217,4 +195,50 @@ fn a_thread_has_no_session_also_while_it_is_torn_down() {
         })
     });
     thread.join().unwrap();
+}
+
+#[test]
+fn tasks_that_a_block_on_inside_a_scope_drives_are_not_inside() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let bystander = runtime.spawn(async { (key(), set_session_vars(Session::new().session_key("B")).is_err()) });
+    let (seen, spawned, own) = Session::new().session_key("A").sync_scope(|| {
+        runtime.block_on(async { (bystander.await.unwrap(), tokio::spawn(async { key() }).await.unwrap(), key()) })
+    });
+    assert_eq!(seen, ("none".to_owned(), true));
+    assert_eq!((spawned.as_str(), own.as_str()), ("none", "A"));
+}
+
+#[tokio::test]
+async fn tasks_of_a_local_set_inside_a_scope_have_their_own_session_or_none() {
+    let local = tokio::task::LocalSet::new();
+    let bare = local.spawn_local(async { (key(), clear_session_vars().is_err()) });
+    let own = local.spawn_local(Session::new().session_key("B").scope(async { (yield_now().await, key()).1 }));
+    Session::new()
+        .session_key("A")
+        .scope(async {
+            local.await;
+            assert_eq!(key(), "A");
+        })
+        .await;
+    assert_eq!(bare.await.unwrap(), ("none".to_owned(), true));
+    assert_eq!(own.await.unwrap(), "B");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocking_in_place_stays_inside_the_scope() {
+    let seen = Session::new()
+        .session_key("A")
+        .scope(async { tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(async { key() })) });
+    assert_eq!(tokio::spawn(seen).await.unwrap(), "A");
+}
+
+#[tokio::test]
+async fn a_scoped_future_can_move_to_another_task_half_way() {
+    let mut future = Box::pin(Session::new().session_key("A").scope(async {
+        let before = key();
+        yield_now().await;
+        (before, key())
+    }));
+    assert!(std::future::poll_fn(|poller| std::task::Poll::Ready(future.as_mut().poll(poller).is_pending())).await);
+    assert_eq!(tokio::spawn(future).await.unwrap(), ("A".to_owned(), "A".to_owned()));
 }
