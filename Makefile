@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+HERE := $(CURDIR)
 RUST := Cargo.toml Cargo.lock build.rs pyproject.toml $(shell find src -name '*.rs')
 INTERPRETERS := 3.11 3.12 3.13 3.14
 FORKS := $(wildcard ../shared/oracles/session_context_*.py)
@@ -13,9 +14,10 @@ FORKS := $(wildcard ../shared/oracles/session_context_*.py)
 .PHONY: help
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  PYTHON=python3.12 VENV=.venv-3.12 with any of them: another interpreter, in an environment of its own"
 
 .PHONY: parity
-parity: $(VENV)/built ## real Hermes on the drop-in, compared with Hermes' own module; prints a report
+parity: $(VENV)/built ## real Hermes on the drop-in, compared with Hermes' own module (PARITY="options")
 	$(BIN)/python -m hermes_env_bridge parity $(PARITY)
 
 .PHONY: parity-all
@@ -23,7 +25,7 @@ parity-all: $(VENV)/built ## the session module of every release of Hermes, and 
 	$(BIN)/python -m hermes_env_bridge parity --hermes all $(FORKS:%=--oracle %) --steps 50000 $(PARITY)
 
 .PHONY: test
-test: $(VENV)/built ## all tests, Rust and Python, on $(VENV)'s interpreter
+test: $(VENV)/built ## all tests, Rust and Python (PYTEST="options")
 	cargo test --locked --quiet --features tracing
 	$(BIN)/python -m pytest $(PYTEST)
 
@@ -36,7 +38,7 @@ lint: $(VENV)/built ## formatting, clippy, ruff, strict mypy, and the stubs agai
 	cargo fmt --check
 	cargo clippy --locked --all-targets --quiet -- -D warnings
 	cargo clippy --locked --all-targets --features tracing --quiet -- -D warnings
-	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --locked --features python --quiet -- -D warnings
+	PYO3_PYTHON="$(HERE)/$(BIN)/python" cargo clippy --locked --features python --quiet -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -49,7 +51,7 @@ fmt: $(VENV)/installed ## format Rust and Python
 	$(BIN)/ruff format
 
 .PHONY: bench
-bench: $(VENV)/built ## Hermes' module, raw context variables and ours side by side
+bench: $(VENV)/built ## Hermes' module, raw context variables and ours side by side (BENCH="options")
 	$(BIN)/python benches/session_context.py $(BENCH)
 
 .PHONY: mutants
@@ -69,16 +71,16 @@ lock: $(VENV)/installed ## renew the lock files of both languages
 
 .PHONY: clean
 clean: ## remove what was built and set up
-	rm -rf target .venv* .cache
-	find python -name '*.so' -delete
+	rm -rf target .venv* .cache .hypothesis .mypy_cache .ruff_cache .pytest_cache
+	find python tests benches \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +
 
 # An environment that a broken set-up left behind has no stamp, and is made anew.
 $(VENV)/installed: requirements/dev.txt
-	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed; say make PYTHON=..."'
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=...")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	touch $@
 
 $(VENV)/built: $(VENV)/installed $(RUST)
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --locked --quiet
+	VIRTUAL_ENV="$(HERE)/$(VENV)" $(BIN)/maturin develop --release --locked --quiet
 	touch $@

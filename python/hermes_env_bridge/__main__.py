@@ -2,30 +2,68 @@
 
 from __future__ import annotations
 
-import argparse
+import importlib
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 from hermes_env_bridge import __version__
+from hermes_env_bridge.commands import NAME, refuse
+
+# A command's module is imported when it is chosen, so that a program that is run waits for no other command's imports.
+COMMANDS = {
+    "run": ("hermes_env_bridge.commands.run", "run a program with the drop-in installed"),
+    "doctor": ("hermes_env_bridge.commands.doctor", "say what is installed here, and what is wrong"),
+    "explain": ("hermes_env_bridge.commands.explain", "say which layer answers a read, and what a child gets"),
+    "parity": ("hermes_env_bridge.parity.command", "compare the drop-in with Hermes' own module"),
+}
+
+_LISTED = "\n".join(f"  {name:9} {summary}" for name, (_, summary) in COMMANDS.items())
+
+HELP = f"""\
+usage: {NAME} [--help] [--version] COMMAND ...
+
+Whose session is this? A drop-in for Hermes Agent's gateway.session_context.
+
+commands:
+{_LISTED}
+
+examples:
+  {NAME} doctor                        is all well here?
+  {NAME} run hermes gateway            Hermes, with the drop-in
+  {NAME} run --children -m my.bot      a module, and its Python children too
+  {NAME} explain HERMES_SESSION_KEY    who answers a read of this name
+  {NAME} COMMAND --help                a command's options and examples
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that *arguments* (by default ``sys.argv``) name, and return the exit status."""
-    from hermes_env_bridge.parity import command as parity
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    name = given[0] if given else ""
+    if name in ("-h", "--help"):
+        print(HELP, end="")
+        return 0
+    if name == "--version":
+        print(NAME, __version__)
+        return 0
+    if name not in COMMANDS:
+        what = f"there is no {name!r}" if name else "name a command"
+        return refuse("", f"{what}; the commands are {', '.join(COMMANDS)}; see {NAME} --help")
+    command = importlib.import_module(COMMANDS[name][0])
+    # A program's arguments are its own, so `run` tells them from its own without argparse.
+    status: int = command.main(given[1:]) if name == "run" else _run(name, command, given[1:])
+    return status
 
-    parser = argparse.ArgumentParser(prog="hermes-env-bridge", description="Whose session is this?")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    added = commands.add_parser(
-        "parity",
-        help="compare the drop-in with Hermes' own module",
-        description=parity.DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parity.add_arguments(added)
-    added.set_defaults(run=parity.run)
-    chosen = parser.parse_args(arguments)
-    status: int = chosen.run(chosen)
+
+def _run(name: str, command: ModuleType, given: list[str]) -> int:
+    from hermes_env_bridge.commands.parser import parser_for
+
+    chosen = parser_for(name, command).parse_args(given)
+    try:
+        status: int = command.run(chosen)
+    except Exception as error:
+        return refuse(name, error, debug=chosen.debug)
     return status
 
 

@@ -7,7 +7,8 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import decode_source, resolve_name, spec_from_file_location
@@ -25,7 +26,7 @@ OWN = "hermes_env_bridge.session_context"
 _WITHOUT = f"run without the bridge, or use {OWN}, which needs no Hermes"
 
 _lock = threading.RLock()
-_installed: Drop | None = None
+_installed: Replacement | None = None
 _asked_for = ""
 
 
@@ -33,7 +34,7 @@ class InstallError(RuntimeError):
     """The drop-in cannot be put in place; nothing was changed. The message says why and what to do."""
 
 
-class Drop:
+class Replacement:
     """An adapted module, and the finder that hands it out under each of its names."""
 
     def __init__(self, names: Sequence[str], path: str, tree: ast.Module) -> None:
@@ -56,16 +57,16 @@ class Drop:
 class _OneModule(SourceFileLoader):
     """Loads the same module object, as it is, whenever and under whatever name it is asked for."""
 
-    def __init__(self, name: str, path: str, drop: Drop) -> None:
+    def __init__(self, name: str, path: str, replacement: Replacement) -> None:
         super().__init__(name, path)
-        self.drop = drop
+        self.replacement = replacement
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return self.drop.module
+        return self.replacement.module
 
     def exec_module(self, module: ModuleType) -> None:
         # The import system has just written the spec of the name that was asked for.
-        module.__spec__ = self.drop.spec
+        module.__spec__ = self.replacement.spec
 
 
 def adapt(path: str, name: str) -> ModuleType:
@@ -89,9 +90,29 @@ def _run(rewritten: Rewritten, path: str, name: str) -> ModuleType:
     module.__file__ = path
     module.__package__ = name.rpartition(".")[0]
     module.__dict__[rewritten.native] = _core
+    module.__cached__ = spec.cached if spec else None
     code = compile(rewritten.tree, path, "exec", dont_inherit=True)
-    _core.Slot().collect(lambda: exec(code, module.__dict__))
+    with _importable(name, module):
+        _core.Slot().collect(lambda: exec(code, module.__dict__))
     return module
+
+
+@contextmanager
+def _importable(name: str, module: ModuleType) -> Iterator[None]:
+    """Have *module* in ``sys.modules`` while its code runs: that may ask for it, or import what imports it.
+
+    Afterwards the entry is as it was, so that the import system binds the module in its package when it is imported.
+    """
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        yield
+        if sys.modules.get(name) is not module:
+            raise ImportError(f"{name} puts another object in its own place in sys.modules")
+    finally:
+        sys.modules.pop(name, None)
+        if before is not None:
+            sys.modules[name] = before
 
 
 def install(*, module: str = HERMES) -> ModuleType:
@@ -109,18 +130,22 @@ def install(*, module: str = HERMES) -> ModuleType:
     the rest.
     """
     global _installed, _asked_for
+    if not all(module.split(".")) or module == OWN:
+        raise InstallError(f"{module!r} is no name of a module to replace; give one such as {HERMES!r}")
     with _lock:
         if _installed is not None:
             if module not in (_asked_for, *_installed.names):
                 raise InstallError(f"the drop-in is installed for {_asked_for}; call uninstall() first")
+            if _installed not in sys.meta_path:
+                sys.meta_path.insert(0, _installed)
             return _installed.module
         _refuse_if_imported(module)
-        drop = _learn(module)
-        sys.meta_path.insert(0, drop)
-        _set_own(drop.module)
-        _core.set_live(drop.module.__dict__)
-        _installed, _asked_for = drop, module
-        return drop.module
+        replacement = _learn(module)
+        sys.meta_path.insert(0, replacement)
+        _set_own(replacement.module)
+        _core.set_live(replacement.module.__dict__)
+        _installed, _asked_for = replacement, module
+        return replacement.module
 
 
 def uninstall() -> None:
@@ -132,7 +157,8 @@ def uninstall() -> None:
     with _lock:
         if _installed is None:
             return
-        sys.meta_path.remove(_installed)
+        if _installed in sys.meta_path:
+            sys.meta_path.remove(_installed)
         for name in _installed.names:
             if sys.modules.get(name) is _installed.module:
                 del sys.modules[name]
@@ -149,7 +175,7 @@ def profile() -> Profile:
     return profile_of(_installed.module, _installed.rewritten)
 
 
-def _learn(module: str) -> Drop:
+def _learn(module: str) -> Replacement:
     """The installed module, adapted. Raises :class:`InstallError` if it is no session module."""
     path = find(module)
     environment = dict(os.environ)
@@ -159,8 +185,8 @@ def _learn(module: str) -> Drop:
             _refuse_if_imported(real)
             return _learn(real)
         _refuse_if_hopeless(module, path, _names_bound(tree))
-        drop = Drop((module, OWN), path, tree)
-        _refuse_if_not_a_session(drop.module)
+        replacement = Replacement((module, OWN), path, tree)
+        _refuse_if_not_a_session(replacement.module)
     except Exception as error:
         if dict(os.environ) != environment:
             os.environ.clear()
@@ -169,7 +195,7 @@ def _learn(module: str) -> Drop:
             raise
         what = f"{type(error).__name__}: {error}"
         raise InstallError(f"{module} ({path}) cannot be run: {what}; {_WITHOUT}") from error
-    return drop
+    return replacement
 
 
 def _re_exported(tree: ast.Module, module: str) -> str | None:

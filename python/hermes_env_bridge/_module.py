@@ -22,15 +22,33 @@ class SessionModule(ModuleType):
         """Set the attribute; tell the native side if it is the latch."""
         super().__setattr__(name, value)
         if name == LATCH:
-            _core.set_engaged(bool(value))
+            _core.set_engaged(_truth(value))
+
+
+def _truth(value: object) -> bool:
+    """What cannot be judged counts as engaged: that way nothing foreign is inherited."""
+    try:
+        return bool(value)
+    except Exception:
+        return True
+
+
+_adopted: dict[str, ModuleType] = {}
 
 
 def adopt(namespace: dict[str, Any]) -> None:
     """Make the module with this namespace a :class:`SessionModule`, and its latch the process' own.
 
-    Does nothing for code that runs in a namespace which no imported module has: its state is its own.
+    A module that is imported again after it was deleted from ``sys.modules`` gives way to the first one, so that there
+    is one latch. Does nothing for code that runs in a namespace which no imported module has: its state is its own.
     """
-    module = sys.modules.get(namespace["__name__"])
-    if module is not None and module.__dict__ is namespace:
-        module.__class__ = SessionModule
-        _core.set_live(namespace)
+    name = namespace["__name__"]
+    module = sys.modules.get(name)
+    if module is None or module.__dict__ is not namespace:
+        return
+    first = _adopted.setdefault(name, module)
+    if first is not module:
+        sys.modules[name] = first
+        return
+    module.__class__ = SessionModule
+    _core.set_live(namespace)

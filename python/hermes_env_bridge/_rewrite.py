@@ -124,12 +124,13 @@ class Rewritten:
 
 def rewrite(tree: ast.Module) -> Rewritten:
     """Rewrite *tree*, which is changed, and return it with what is needed to run it."""
-    taken = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | set(_bound_names(tree))
-    native = "_native"
-    while native in taken:
+    bound = set(_bound_names(tree))
+    native = "_hermes_env_bridge_native"
+    while native in bound | {node.id for node in _names(tree)}:
         native += "_"
     _Imports().visit(tree)
-    shadowed = set(dir(builtins)) & set(_bound_names(tree))
+    # A star import may bring any name.
+    shadowed = set(dir(builtins)) if "*" in bound else set(dir(builtins)) & bound
     functions = [_Function(f, native, shadowed) for f in tree.body if isinstance(f, ast.FunctionDef)]
     verbs = {function.name: kinds for function in functions if (kinds := function.rewrite())}
     own = {function.name: place for function in functions if (place := function.own_use())}
@@ -182,21 +183,26 @@ class _Function:
         return ""
 
     def rewrite(self) -> tuple[str, ...]:
-        self.function.body = self._block(self.function.body)
+        # Code that looks at its own names sees which of them there are.
+        if not {"locals", "vars", "dir", "eval", "exec"} & {node.id for node in _names(self.function)}:
+            self.function.body = self._block(self.function.body, outermost=True)
         return tuple(self.kinds)
 
-    def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+    def _block(self, statements: list[ast.stmt], outermost: bool = False) -> list[ast.stmt]:
         rewritten: list[ast.stmt] = []
         while statements:
-            replacement, used = self._first(statements)
+            replacement, used = self._first(statements, outermost)
             rewritten += replacement
             statements = statements[used:]
         return rewritten
 
-    def _first(self, statements: list[ast.stmt]) -> tuple[list[ast.stmt], int]:
-        """What the statements start with, rewritten, and how many of them that was."""
+    def _first(self, statements: list[ast.stmt], outermost: bool) -> tuple[list[ast.stmt], int]:
+        """What the statements start with, rewritten, and how many of them that was.
+
+        A bind of two statements is known where nothing can look at the tokens of the first if the second fails.
+        """
         for form in FORMS:
-            found = self._match(form, statements)
+            found = self._match(form, statements) if outermost or form.verb != "bind" else None
             if found is not None:
                 self.kinds.append(form.verb)
                 self._note_zip(found)
@@ -205,6 +211,8 @@ class _Function:
         replacement = self._list_of_sets(first) or self._imported(first)
         if replacement is not None:
             return [_located(replacement, first)], 1
+        if isinstance(first, ast.ClassDef):
+            return [first], 1  # names bound in its body are its attributes
         for name in ("body", "orelse", "finalbody"):
             if isinstance(block := getattr(first, name, None), list):
                 setattr(first, name, self._block(block))
@@ -219,15 +227,38 @@ class _Function:
             return None
         if not all(_matches(p, c, found) for p, c in zip(form.statements, candidates, strict=True)):
             return None
-        used_builtins = {"zip", "bool"} & {n.id for s in form.statements for n in _names(s)}
-        if used_builtins & self.shadowed:
+        spelled = {n.id for s in form.statements for n in _names(s)}
+        if {"zip", "bool"} & spelled & self.shadowed:
             return None
-        local_names = {v.id for k, v in found.items() if k.startswith("_") and isinstance(v, ast.Name)}
-        if "os" not in local_names and any(isinstance(s, ast.Import) for s in form.statements):
-            local_names.add("os")
-        inside = sum(n.id in local_names for s in candidates for n in _names(s))
-        everywhere = sum(n.id in local_names for n in _names(self.function))
-        return found if inside == everywhere else None
+        own_import = any(isinstance(s, ast.Import) for s in form.statements)
+        scratch = {v.id for k, v in found.items() if k.startswith("_") and isinstance(v, ast.Name)}
+        scratch |= {"os"} if own_import else set()
+        inside = sum(n.id in scratch for s in candidates for n in _names(s))
+        everywhere = sum(n.id in scratch for n in _names(self.function))
+        if inside != everywhere or scratch & self._declared():
+            return None
+        given = {n.id for k, v in found.items() if not k.startswith("_") and k != "TOKENS" for n in _names(v)}
+        given |= spelled & {"os"} if not own_import else set()
+        tokens = found.get("TOKENS")
+        results = {tokens.id} if isinstance(tokens, ast.Name) else set()
+        # What the call is given has to be there, and the same, before the first statement: an argument, or a name
+        # that the function does not bind. The values of a bind are looked up at once in the original too.
+        values = found.get("VALUES")
+        early = given - ({values.id} if isinstance(values, ast.Name) else set()) - self._parameters()
+        unsafe = given & (scratch | results) or early & self._stored()
+        return None if unsafe else found
+
+    def _declared(self) -> set[str]:
+        """Names that the function declares to be another scope's."""
+        return {name for n in ast.walk(self.function) if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
+
+    def _parameters(self) -> set[str]:
+        return {node.arg for node in ast.walk(self.function.args) if isinstance(node, ast.arg)}
+
+    def _stored(self) -> set[str]:
+        """Names that the function's body binds or deletes."""
+        deleted = {node.id for node in _names(self.function) if isinstance(node.ctx, ast.Del)}
+        return deleted | {name for statement in self.function.body for name in _bound_names(statement)}
 
     def _instance(self, form: Form, found: dict[str, ast.expr], at: ast.stmt) -> list[ast.stmt]:
         fill_in = _FillIn(found | {"native": ast.Name(self.native, ast.Load())})
@@ -364,6 +395,10 @@ def _bound_names(tree: ast.AST) -> Iterator[str]:
                 yield name
             case ast.alias(name=name, asname=asname):
                 yield asname or name.partition(".")[0]
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield name
+            case ast.MatchMapping(rest=str(name)):
+                yield name
 
 
 def _as_load(node: ast.expr) -> ast.expr:

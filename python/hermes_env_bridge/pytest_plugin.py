@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import sys
 
-from hermes_env_bridge import __version__, install
+import pytest
+
+from hermes_env_bridge import InstallError, __version__, install
 
 
 def pytest_load_initial_conftests() -> None:
     """Install the drop-in before a conftest can import Hermes, and after the suite's ``pythonpath`` is in place."""
     _join_option(sys.argv)
-    install()
+    _install()
+
+
+def pytest_configure() -> None:
+    """Install the drop-in where the plugin was loaded too late for the hook above, by a conftest for instance."""
+    _install()
+
+
+def pytest_report_header() -> str:
+    """Say on what the suite runs."""
+    return f"hermes_env_bridge: {__version__}, in place of {install().__name__}"
+
+
+def _install() -> None:
+    """Raises pytest's usage error, a line, if the drop-in cannot be put in place: then no test may run."""
+    try:
+        install()
+    except InstallError as error:
+        raise pytest.UsageError(f"hermes_env_bridge: {error}") from None
 
 
 def _join_option(argv: list[str]) -> None:
@@ -18,8 +38,3 @@ def _join_option(argv: list[str]) -> None:
     for at in reversed(range(len(argv) - 1)):
         if argv[at] == "-p":
             argv[at : at + 2] = [argv[at] + argv[at + 1]]
-
-
-def pytest_report_header() -> str:
-    """Say on what the suite runs."""
-    return f"hermes_env_bridge: {__version__}, in place of gateway.session_context"

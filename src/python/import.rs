@@ -16,8 +16,7 @@ pub(super) fn import_from<'py>(
     name: &Bound<'py, PyString>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = module.py();
-    let import = statics::builtins(py)?.get_item(intern!(py, "__import__"))?;
-    if import.is_some_and(|import| statics::import(py).is_ok_and(|genuine| import.is(genuine))) {
+    if is_genuine(py)? {
         if let Some(imported) = statics::modules(py)?.get_item(module)? {
             // An attribute that is not in the namespace may still be found, by a module's __getattr__ for instance.
             if let Some(attribute) =
@@ -33,12 +32,24 @@ pub(super) fn import_from<'py>(
     Ok(scope.get_item(name)?.unwrap_or_else(|| py.None().into_bound(py)))
 }
 
-/// What `import os` binds.
+/// What `import os` binds. A replaced `builtins.__import__` is honoured.
 pub(super) fn os(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    match statics::modules(py)?.get_item(intern!(py, "os"))? {
-        Some(os) if !os.is_none() => Ok(os),
-        _ => py.import(intern!(py, "os")).map(Bound::into_any),
+    let os = intern!(py, "os");
+    match statics::modules(py)?.get_item(os)?.filter(|os| !os.is_none()) {
+        Some(os) if is_genuine(py)? => Ok(os),
+        _ => {
+            let scope = PyDict::new(py);
+            py.run(c"import os", Some(&scope), None)?;
+            Ok(scope.get_item(os)?.unwrap_or_else(|| py.None().into_bound(py)))
+        }
     }
+}
+
+/// True if the import statement does what it did when it was first asked for.
+fn is_genuine(py: Python<'_>) -> PyResult<bool> {
+    let import = statics::builtins(py)?.get_item(intern!(py, "__import__"))?;
+    let genuine = statics::import(py)?;
+    Ok(import.is_some_and(|import| import.is(genuine)))
 }
 
 /// What the import system keeps for the life of the interpreter.

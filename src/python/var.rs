@@ -11,9 +11,6 @@ use super::capi::{context_var_type, some_variable, token_type};
 use super::slot::Slot;
 use super::token::SessionToken;
 
-/// SessionVar(name, *, default=<none>)
-/// --
-///
 /// A variable with the behaviour of a contextvars.ContextVar, which it says it is (``isinstance``).
 ///
 /// The variables of one module share one real context variable, so that a session is bound and cleared whole. *Never

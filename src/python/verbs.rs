@@ -6,7 +6,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyDictValues, PyList, PyString, PyTuple};
 
 use super::argument::Argument;
 use super::slot::{Draft, Slot, Undo};
@@ -158,11 +158,16 @@ impl<'py> Writes<'py> {
             }
             return Ok(());
         }
+        // Any other iterable may run code between two variables, which must find the first one set.
+        let quiet = variables.is_exact_instance_of::<PyList>() || variables.cast_exact::<PyDictValues>().is_ok();
         for variable in variables.try_iter()? {
             let variable = variable.or_else(|error| self.flush().and(Err(error)))?;
             let Some(value) = next() else { break };
             let value = value.or_else(|error| self.flush().and(Err(error)))?;
             self.set(&variable, value)?;
+            if !quiet {
+                self.flush()?;
+            }
         }
         Ok(())
     }

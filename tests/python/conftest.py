@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,10 @@ import pytest
 
 import hermes_env_bridge
 from hermes_env_bridge._install import adapt
+
+# What the caller's shell has of a session would be read by every module that is tested.
+for _name in [name for name in os.environ if name.startswith("HERMES_")]:
+    del os.environ[_name]
 
 OWN_FILE = Path(hermes_env_bridge.__file__).with_name("session_context.py")
 
@@ -34,7 +39,11 @@ def load(path: Path, name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
     return module
 
 

@@ -69,7 +69,8 @@ def go():
     made.append(bridge.install())
 threads = [threading.Thread(target=go) for _ in range(4)]
 [t.start() for t in threads]; [t.join() for t in threads]
-print(len({id(m) for m in made}), sum(type(f).__name__ == "Drop" for f in sys.meta_path), bridge.install() is made[0])
+finders = sum(type(f).__name__ == "Replacement" for f in sys.meta_path)
+print(len({id(m) for m in made}), finders, bridge.install() is made[0])
 """)
         == "1 1 True"
     )
@@ -88,6 +89,86 @@ import gateway.session_context as again, hermes_env_bridge.session_context as ow
 print(again is m, own is m, again.get_session_env("HERMES_SESSION_KEY"), again.session_context_engaged())
 """)
         == "True k gateway.session_context gateway.session_context\nTrue True k True"
+    )
+
+
+TREES = {
+    "an import circle": {
+        "gateway/__init__.py": "",
+        "gateway/other.py": "import gateway.session_context as seen\n",
+        "gateway/session_context.py": "import gateway.other\n",
+    },
+    "a package that imports it": {
+        "gateway/__init__.py": "from gateway import session_context as seen\n",
+        "gateway/helper.py": "X = 1\n",
+        "gateway/session_context.py": "from .helper import X\n",
+    },
+    "a module that looks itself up": {
+        "gateway/__init__.py": "",
+        "gateway/session_context.py": (
+            "from __future__ import annotations\nimport dataclasses, sys\n"
+            "@dataclasses.dataclass\nclass Kept:\n    x: int = 1\nme = sys.modules[__name__]\n"
+        ),
+    },
+}
+SESSION = (
+    "import contextvars\n_UNSET = object()\n_KEY = contextvars.ContextVar('KEY', default=_UNSET)\n"
+    "_VAR_MAP = {'KEY': _KEY}\ndef set_session_vars(key=''):\n    return [_KEY.set(key)]\n"
+)
+
+
+@pytest.mark.parametrize("name", list(TREES))
+def test_there_is_one_module_whatever_the_files_import_meanwhile(tmp_path: Path, name: str) -> None:
+    for file, source in TREES[name].items():
+        path = tmp_path / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source + (SESSION if file.endswith("session_context.py") else ""))
+    output = run(f"""
+sys.path.insert(0, {str(tmp_path)!r})
+m = bridge.install()
+import gateway.session_context as g, gateway
+others = [getattr(sys.modules.get(n), "seen", m) for n in ("gateway.other", "gateway")]
+print(g is m, gateway.session_context is m, [o is m for o in others], type(m._KEY).__name__, getattr(m, "me", m) is m)
+""")
+    assert output == "True True [True, True] SessionVar True"
+
+
+def test_a_finder_that_was_lost_is_put_back_and_uninstall_never_fails() -> None:
+    assert (
+        run("""
+m = bridge.install()
+sys.meta_path[:] = [f for f in sys.meta_path if type(f).__name__ != "Replacement"]
+bridge.install()
+import gateway.session_context as g
+sys.meta_path[:] = [f for f in sys.meta_path if type(f).__name__ != "Replacement"]
+bridge.uninstall(); bridge.uninstall()
+print(g is m)
+""")
+        == "True"
+    )
+
+
+@pytest.mark.parametrize("module", ["", ".relative", "a..b", "hermes_env_bridge.session_context"])
+def test_what_is_no_module_to_replace_is_refused_by_name(module: str) -> None:
+    output = run(f"""
+try: bridge.install(module={module!r})
+except bridge.InstallError as error: print(error)
+""")
+    assert output.startswith(repr(module))
+
+
+def test_the_own_module_imported_again_is_the_first_one_with_one_latch() -> None:
+    assert (
+        run("""
+import importlib
+first = importlib.import_module("hermes_env_bridge.session_context")
+del sys.modules["hermes_env_bridge.session_context"]
+again = importlib.import_module("hermes_env_bridge.session_context")
+first.set_session_vars(session_key="z")
+print(again is first, again.get_session_env("HERMES_SESSION_KEY"))
+print(again.session_context_engaged(), bridge._core.engaged())
+""")
+        == "True z\nTrue True"
     )
 
 
@@ -192,6 +273,24 @@ print(seen)
 """).splitlines()[-1]
         == "['stale', None, 'mine']"
     )
+
+
+def test_the_plugin_in_a_conftest_installs_or_stops_the_run(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import gateway.session_context as g\n"
+        "def test_ours():\n    assert type(g._SESSION_ID).__name__ == 'SessionVar'\n"
+    )
+    for early, outcome in (("", "1 passed"), ("import gateway.session_context\n", "has been imported already")):
+        (tmp_path / "conftest.py").write_text(f"{early}pytest_plugins = ['hermes_env_bridge.pytest_plugin']\n")
+        result = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+        assert outcome in result.stdout + result.stderr
+        assert "Traceback" not in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("plugin", [True, False])

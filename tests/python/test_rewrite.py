@@ -66,6 +66,97 @@ def read(name, default=''):
 }
 
 OWN = {
+    "a flag that is given the loop variable": """
+def clear():
+    for v in (A, B):
+        v.set('')
+    FLAG.set(v)
+""",
+    "a loop that sets its own variable": """
+def clear():
+    for v in (A, B):
+        v.set(v)
+""",
+    "a default that is a local of the read": """
+def read(name, default=''):
+    var = _VAR_MAP.get(name)
+    if var is not None:
+        value = var.get()
+        if value is not _UNSET:
+            return value
+    return os.getenv(name, var)
+""",
+    "a flag that is the truth of the tokens": """
+def bind(a='', b=''):
+    t = [v.set(x) for v, x in zip((A, B), (a, b))]
+    t.append(FLAG.set(bool(t)))
+    return t
+""",
+    "a read that overwrites its argument": """
+def read(name, default=''):
+    name = _VAR_MAP.get(name)
+    if name is not None:
+        value = name.get()
+        if value is not _UNSET:
+            return value
+    return os.getenv(name, default)
+""",
+    "a bind that rolls back": """
+def bind(a='', b=''):
+    t = []
+    try:
+        t = [v.set(x) for v, x in zip((A, B), (a, b))]
+        t.append(FLAG.set(bool(Odd(a))))
+    except RuntimeError:
+        for v, k in zip((A, B), t):
+            v.reset(k)
+    return t
+class Odd:
+    def __init__(self, a):
+        self.a = a
+    def __bool__(self):
+        raise RuntimeError
+""",
+    "a loop variable that is a global": """
+last = None
+def clear():
+    global last
+    for last in (A, B):
+        last.set('')
+def read():
+    return last
+""",
+    "a class body": """
+def clear():
+    class K:
+        for v in (A, B):
+            v.set('')
+    return K.v
+""",
+    "locals that are looked at": """
+def clear():
+    for v in (A, B):
+        v.set('')
+    return sorted(locals())
+""",
+    "an os that is local": """
+def read(name='A', default=''):
+    if default == 'x':
+        import os
+    var = _VAR_MAP.get(name)
+    if var is not None:
+        value = var.get()
+        if value is not _UNSET:
+            return value
+    return os.getenv(name, default)
+""",
+    "a bool from a star import": """
+from os.path import *
+def bind(a='', b=''):
+    t = [v.set(x) for v, x in zip((A, B), (a, b))]
+    t.append(FLAG.set(bool(a)))
+    return t
+""",
     "a bind that strips": """
 def bind(a='', b=''):
     return [A.set(a.strip()), B.set(b)]
@@ -142,6 +233,31 @@ def test_any_other_form_stays_the_modules_own(name: str) -> None:
     assert kinds(OWN[name]) == set()
 
 
+def test_an_iterable_that_runs_code_between_variables_finds_the_first_one_set(tmp_path: Path) -> None:
+    path = tmp_path / "fork.py"
+    path.write_text(
+        HEAD
+        + """
+log = []
+class Lazy(dict):
+    def values(self):
+        yield A
+        log.append(A.get())
+        A.set('between')
+        yield B
+LAZY = Lazy()
+def clear():
+    for v in LAZY.values():
+        v.set('')
+"""
+    )
+    assert rewrite(ast.parse(path.read_text())).verbs == {"clear": ("fill",)}
+    for module in (load(path, "plain"), adapt(str(path), "adapted")):
+        context = contextvars.Context()
+        context.run(module.clear)
+        assert (module.log, context.run(module.A.get), context.run(module.B.get)) == ([""], "between", "")
+
+
 @pytest.mark.parametrize("name", [*NATIVE, *OWN])
 def test_native_or_not_the_module_does_what_it_did(name: str, tmp_path: Path) -> None:
     path = tmp_path / "fork.py"
@@ -158,8 +274,8 @@ def test_native_or_not_the_module_does_what_it_did(name: str, tmp_path: Path) ->
             for arguments in (("A", "x"), ("A",), ("B",), ()):
                 try:
                     result = function(*arguments)
-                except TypeError as error:
-                    result = str(error)
+                except (TypeError, NameError, LookupError) as error:
+                    result = f"{type(error)}: {error}".replace("SessionVar", "ContextVar")
                 seen.append(
                     len(result)
                     if isinstance(result, list)
@@ -168,7 +284,7 @@ def test_native_or_not_the_module_does_what_it_did(name: str, tmp_path: Path) ->
                     else getattr(result, "name", result)
                 )
                 values = [v.get() for v in module._VAR_MAP.values()]  # type: ignore[attr-defined]
-                seen.append(["unset" if value is unset else value for value in values])
+                seen.append(["unset" if value is unset else getattr(value, "name", value) for value in values])
         return seen
 
     assert fresh(behaviour, adapted) == fresh(behaviour, plain)
