@@ -131,7 +131,8 @@ def rewrite(tree: ast.Module) -> Rewritten:
     _Imports().visit(tree)
     # A star import may bring any name.
     shadowed = set(dir(builtins)) if "*" in bound else set(dir(builtins)) & bound
-    functions = [_Function(f, native, shadowed) for f in tree.body if isinstance(f, ast.FunctionDef)]
+    there = bound - {node.id for node in _names(tree) if isinstance(node.ctx, ast.Del)}
+    functions = [_Function(f, native, shadowed, there) for f in tree.body if isinstance(f, ast.FunctionDef)]
     verbs = {function.name: kinds for function in functions if (kinds := function.rewrite())}
     own = {function.name: place for function in functions if (place := function.own_use())}
     keywords = {name: variable for function in functions for name, variable in function.keywords.items()}
@@ -160,6 +161,7 @@ class _Function:
     function: ast.FunctionDef
     native: str
     shadowed: set[str]
+    there: set[str]
     kinds: list[str] = field(default_factory=list)
     keywords: dict[str, tuple[str, int | None]] = field(default_factory=dict)
 
@@ -246,7 +248,8 @@ class _Function:
         values = found.get("VALUES")
         early = given - ({values.id} if isinstance(values, ast.Name) else set()) - self._parameters()
         unsafe = given & (scratch | results) or early & self._stored()
-        return None if unsafe else found
+        missing = early - self.there
+        return None if unsafe or missing or not _is_single(found.get("VALUE")) else found
 
     def _declared(self) -> set[str]:
         """Names that the function declares to be another scope's."""
@@ -281,7 +284,11 @@ class _Function:
             flag: list[ast.expr] = [last[0], truth]
         else:
             plain, flag = [*plain, last], []
-        if not all(_is_plain(value) for _, value in plain):
+        # A global could be another one when the variables before it are set.
+        arguments = self._parameters() - self._stored()
+        if not all(isinstance(v, ast.Constant) or (isinstance(v, ast.Name) and v.id in arguments) for _, v in plain):
+            return None
+        if not {node.id for variable, _ in [*plain, last] for node in _names(variable)} <= self.there:
             return None
         self.kinds.append("bind")
         for variable, value in plain:
@@ -365,6 +372,11 @@ def _is_plain(node: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(value=ast.Name(), attr="values"), args=[], keywords=[]):
             return True
     return False
+
+
+def _is_single(node: ast.expr | None) -> bool:
+    """Whether every evaluation gives the same object, which a tuple of names does not."""
+    return node is None or isinstance(node, ast.Name | ast.Constant)
 
 
 def _set_call(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
