@@ -293,7 +293,7 @@ pub fn async_delivery_supported() -> bool {
     supported
 }
 
-/// Whether this turn is delivered over a channel on which people chat.
+/// Whether people chat on the channel of this turn: an unknown surface counts as such a channel.
 ///
 /// `HERMES_PLATFORM` stands in for the session's platform; the session's source counts as well.
 #[must_use]

@@ -208,7 +208,7 @@ def get_session_env(name: str, default: str = "") -> str:
 
 
 def session_is_messaging_surface() -> bool:
-    """Return whether this turn is delivered over a channel on which people chat.
+    """Return whether people chat on the channel of this turn: an unknown surface counts as such a channel.
 
     Asks ``HERMES_PLATFORM``, else the session's platform, and the session's source.
     """
