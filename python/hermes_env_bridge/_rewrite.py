@@ -4,106 +4,22 @@ Two things are changed and all else is left as it is:
 
 - an import from ``contextvars`` is answered by :mod:`hermes_env_bridge._contextvars`, which alone makes every variable
   of the module one of ours;
-- a run of statements that has one of the forms in :data:`FORMS` becomes one native call with the same effect.
+- a run of statements that has a known form (:mod:`hermes_env_bridge._forms`) becomes one native call with the same
+  effect.
 
-A form matches statement by statement, with the names of variables, keywords and locals taken as parameters. What has
-no known form (a bind that strips or audits, a read without the environment) stays the module's own code.
+What has no known form (a bind that strips or audits, a read without the environment) stays the module's own code.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from hermes_env_bridge._forms import FORMS, FillIn, Form, copied, is_single, located, matches, names_in
 
 STAND_IN = "hermes_env_bridge._contextvars"
-
-
-@dataclass(frozen=True)
-class Form:
-    """Statements that can be one native call.
-
-    In the source of a form, a name in capitals stands for a plain expression (a name, a constant, a tuple of names or
-    ``name.values()``), the same one wherever it occurs; a name with a leading underscore stands for a local name that
-    is used nowhere else in the function. Any other name stands for itself.
-    """
-
-    verb: str
-    statements: tuple[ast.stmt, ...]
-    native: tuple[ast.stmt, ...]
-
-    @classmethod
-    def of(cls, verb: str, statements: str, native: str) -> Form:
-        """Parse a form's source."""
-        return cls(verb, tuple(ast.parse(statements).body), tuple(ast.parse(native).body))
-
-
-# `native` names the module of native calls; the name is chosen anew for each module that is rewritten.
-FORMS = (
-    Form.of(
-        "bind",
-        """
-TOKENS = [_var.set(_value) for _var, _value in zip(VARS, VALUES)]
-TOKENS.append(FLAG.set(bool(STATED)))
-""",
-        "TOKENS = native.bind(VARS, VALUES, FLAG, STATED)",
-    ),
-    Form.of(
-        "fill",
-        """
-for _var in VARS:
-    _var.set(VALUE)
-FLAG.set(STATED)
-""",
-        "native.fill(VARS, VALUE, FLAG, STATED)",
-    ),
-    Form.of(
-        "fill",
-        """
-for _var in VARS:
-    _var.set(VALUE)
-""",
-        "native.fill(VARS, VALUE)",
-    ),
-    Form.of(
-        "read",
-        """
-_var = VARS.get(NAME)
-if _var is not None and (_value := _var.get()) is not UNSET:
-    return _value
-return os.getenv(NAME, DEFAULT)
-""",
-        "return native.read(VARS, NAME, UNSET, DEFAULT, os)",
-    ),
-    Form.of(
-        "read",
-        """
-import os
-_var = VARS.get(NAME)
-if _var is not None:
-    _value = _var.get()
-    if _value is not UNSET:
-        return _value
-return os.getenv(NAME, DEFAULT)
-""",
-        "return native.read(VARS, NAME, UNSET, DEFAULT)",
-    ),
-    Form.of(
-        "read",
-        """
-_var = VARS.get(NAME)
-if _var is not None:
-    _value = _var.get()
-    if _value is not UNSET:
-        return _value
-return os.getenv(NAME, DEFAULT)
-""",
-        "return native.read(VARS, NAME, UNSET, DEFAULT, os)",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -126,12 +42,12 @@ def rewrite(tree: ast.Module) -> Rewritten:
     """Rewrite *tree*, which is changed, and return it with what is needed to run it."""
     bound = set(_bound_names(tree))
     native = "_hermes_env_bridge_native"
-    while native in bound | {node.id for node in _names(tree)}:
+    while native in bound | {node.id for node in names_in(tree)}:
         native += "_"
     _Imports().visit(tree)
     # A star import may bring any name.
     shadowed = set(dir(builtins)) if "*" in bound else set(dir(builtins)) & bound
-    there = bound - {node.id for node in _names(tree) if isinstance(node.ctx, ast.Del)}
+    there = bound - {node.id for node in names_in(tree) if isinstance(node.ctx, ast.Del)}
     functions = [_Function(f, native, shadowed, there) for f in tree.body if isinstance(f, ast.FunctionDef)]
     verbs = {function.name: kinds for function in functions if (kinds := function.rewrite())}
     own = {function.name: place for function in functions if (place := function.own_use())}
@@ -186,7 +102,7 @@ class _Function:
 
     def rewrite(self) -> tuple[str, ...]:
         # Code that looks at its own names sees which of them there are.
-        if not {"locals", "vars", "dir", "eval", "exec"} & {node.id for node in _names(self.function)}:
+        if not {"locals", "vars", "dir", "eval", "exec"} & {node.id for node in names_in(self.function)}:
             self.function.body = self._block(self.function.body, outermost=True)
         return tuple(self.kinds)
 
@@ -212,7 +128,7 @@ class _Function:
         first = statements[0]
         replacement = self._list_of_sets(first) or self._imported(first)
         if replacement is not None:
-            return [_located(replacement, first)], 1
+            return [located(replacement, first)], 1
         if isinstance(first, ast.ClassDef):
             return [first], 1  # names bound in its body are its attributes
         for name in ("body", "orelse", "finalbody"):
@@ -227,19 +143,19 @@ class _Function:
         found: dict[str, ast.expr] = {}
         if len(candidates) < len(form.statements):
             return None
-        if not all(_matches(p, c, found) for p, c in zip(form.statements, candidates, strict=True)):
+        if not all(matches(p, c, found) for p, c in zip(form.statements, candidates, strict=True)):
             return None
-        spelled = {n.id for s in form.statements for n in _names(s)}
+        spelled = {n.id for s in form.statements for n in names_in(s)}
         if {"zip", "bool"} & spelled & self.shadowed:
             return None
         own_import = any(isinstance(s, ast.Import) for s in form.statements)
         scratch = {v.id for k, v in found.items() if k.startswith("_") and isinstance(v, ast.Name)}
         scratch |= {"os"} if own_import else set()
-        inside = sum(n.id in scratch for s in candidates for n in _names(s))
-        everywhere = sum(n.id in scratch for n in _names(self.function))
+        inside = sum(n.id in scratch for s in candidates for n in names_in(s))
+        everywhere = sum(n.id in scratch for n in names_in(self.function))
         if inside != everywhere or scratch & self._declared():
             return None
-        given = {n.id for k, v in found.items() if not k.startswith("_") and k != "TOKENS" for n in _names(v)}
+        given = {n.id for k, v in found.items() if not k.startswith("_") and k != "TOKENS" for n in names_in(v)}
         given |= spelled & {"os"} if not own_import else set()
         tokens = found.get("TOKENS")
         results = {tokens.id} if isinstance(tokens, ast.Name) else set()
@@ -249,7 +165,7 @@ class _Function:
         early = given - ({values.id} if isinstance(values, ast.Name) else set()) - self._parameters()
         unsafe = given & (scratch | results) or early & self._stored()
         missing = early - self.there
-        return None if unsafe or missing or not _is_single(found.get("VALUE")) else found
+        return None if unsafe or missing or not is_single(found.get("VALUE")) else found
 
     def _declared(self) -> set[str]:
         """Names that the function declares to be another scope's."""
@@ -260,13 +176,13 @@ class _Function:
 
     def _stored(self) -> set[str]:
         """Names that the function's body binds or deletes."""
-        deleted = {node.id for node in _names(self.function) if isinstance(node.ctx, ast.Del)}
+        deleted = {node.id for node in names_in(self.function) if isinstance(node.ctx, ast.Del)}
         return deleted | {name for statement in self.function.body for name in _bound_names(statement)}
 
     def _instance(self, form: Form, found: dict[str, ast.expr], at: ast.stmt) -> list[ast.stmt]:
-        fill_in = _FillIn(found | {"native": ast.Name(self.native, ast.Load())})
-        statements = [fill_in.visit(_copy(statement)) for statement in form.native]
-        return [_located(statement, at) for statement in statements]
+        fill_in = FillIn(found | {"native": ast.Name(self.native, ast.Load())})
+        statements = [fill_in.visit(copied(statement)) for statement in form.native]
+        return [located(statement, at) for statement in statements]
 
     def _list_of_sets(self, statement: ast.stmt) -> ast.stmt | None:
         """``tokens = [A.set(a), B.set(b), …, F.set(bool(f))]`` as one bind; the last may be like the others."""
@@ -288,7 +204,7 @@ class _Function:
         arguments = self._parameters() - self._stored()
         if not all(isinstance(v, ast.Constant) or (isinstance(v, ast.Name) and v.id in arguments) for _, v in plain):
             return None
-        if not {node.id for variable, _ in [*plain, last] for node in _names(variable)} <= self.there:
+        if not {node.id for variable, _ in [*plain, last] for node in names_in(variable)} <= self.there:
             return None
         self.kinds.append("bind")
         for variable, value in plain:
@@ -327,58 +243,6 @@ class _Function:
         return ast.Call(ast.Attribute(ast.Name(self.native, ast.Load()), function, ast.Load()), list(arguments), [])
 
 
-class _FillIn(ast.NodeTransformer):
-    def __init__(self, found: dict[str, ast.expr]) -> None:
-        self.found = found
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        found = self.found.get(node.id)
-        if found is None:
-            return node
-        return ast.Name(found.id, node.ctx) if isinstance(found, ast.Name) else found
-
-
-def _matches(pattern: Any, node: Any, found: dict[str, ast.expr]) -> bool:
-    """Whether *node* has the pattern's form; *found* collects what its parameters stand for."""
-    if isinstance(pattern, ast.Name) and (pattern.id.isupper() or pattern.id.startswith("_")):
-        if not isinstance(node, ast.expr) or not _is_plain(node):
-            return False
-        if pattern.id.startswith("_") and not isinstance(node, ast.Name):
-            return False
-        known = found.setdefault(pattern.id, node)
-        return ast.dump(_as_load(known)) == ast.dump(_as_load(node))
-    if isinstance(pattern, ast.AST):
-        return type(pattern) is type(node) and all(
-            _matches(getattr(pattern, name, None), getattr(node, name, None), found)
-            for name in pattern._fields
-            if name not in ("ctx", "type_comment", "kind")
-        )
-    if isinstance(pattern, list):
-        return (
-            isinstance(node, list)
-            and len(pattern) == len(node)
-            and all(_matches(p, n, found) for p, n in zip(pattern, node, strict=True))
-        )
-    return bool(pattern == node)
-
-
-def _is_plain(node: ast.expr) -> bool:
-    """Whether evaluating the expression early, once or twice makes no difference."""
-    match node:
-        case ast.Name() | ast.Constant():
-            return True
-        case ast.Tuple(elts=elements):
-            return all(isinstance(element, ast.Name | ast.Constant) for element in elements)
-        case ast.Call(func=ast.Attribute(value=ast.Name(), attr="values"), args=[], keywords=[]):
-            return True
-    return False
-
-
-def _is_single(node: ast.expr | None) -> bool:
-    """Whether every evaluation gives the same object, which a tuple of names does not."""
-    return node is None or isinstance(node, ast.Name | ast.Constant)
-
-
 def _set_call(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name() as variable, attr="set"), args=[value], keywords=[]):
@@ -391,10 +255,6 @@ def _truth_of(node: ast.expr) -> ast.expr | None:
         case ast.Call(func=ast.Name(id="bool"), args=[ast.Name() as value], keywords=[]):
             return value
     return None
-
-
-def _names(tree: ast.AST) -> Iterator[ast.Name]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
 def _bound_names(tree: ast.AST) -> Iterator[str]:
@@ -411,24 +271,3 @@ def _bound_names(tree: ast.AST) -> Iterator[str]:
                 yield name
             case ast.MatchMapping(rest=str(name)):
                 yield name
-
-
-def _as_load(node: ast.expr) -> ast.expr:
-    return ast.Name(node.id, ast.Load()) if isinstance(node, ast.Name) else node
-
-
-def _copy(statement: ast.stmt) -> ast.stmt:
-    """A copy that stands nowhere yet."""
-    copied = copy.deepcopy(statement)
-    for node in ast.walk(copied):
-        for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-            node.__dict__.pop(attribute, None)
-    return copied
-
-
-def _located(statement: ast.stmt, at: ast.stmt) -> ast.stmt:
-    """The statement, with what is new in it on the line of *at*, for tracebacks."""
-    for node in ast.walk(statement):
-        if not hasattr(node, "lineno"):
-            ast.copy_location(node, at)
-    return statement
