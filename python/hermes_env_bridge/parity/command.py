@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import platform
 import sys
-from concurrent.futures import ProcessPoolExecutor
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
 from multiprocessing import get_context
 from pathlib import Path
 
 from hermes_env_bridge import __version__
+from hermes_env_bridge._install import InstallError
 
-from . import concurrency, suites, tools
+from . import concurrency, contest, suites, tools
+from .progress import Progress, paint_for
+from .release import Release, ReleaseError, released_versions
 from .report import Report, Section
-from .target import Target, installed_target, installed_version, targets_of
+from .target import Target, TargetError, installed_target, installed_version, target_of_release, targets_of_files
 
 PARTS = ("differential", "tools", "concurrency", "suites")
+EVERY = "all"
 
 DESCRIPTION = """\
 Runs real Hermes on the drop-in and compares it with Hermes' own, unmodified module, in four parts:
@@ -26,12 +35,52 @@ Runs real Hermes on the drop-in and compares it with Hermes' own, unmodified mod
   concurrency   concurrent sessions whose real child processes report the identity that they see
   suites        the tests that ship in Hermes' source distribution, with both modules
 
+examples:
+  hermes-env-bridge parity                                       the installed Hermes, all parts
+  hermes-env-bridge parity --hermes 0.17.0 --hermes 0.18.2       the session modules of two releases
+  hermes-env-bridge parity --hermes all --steps 50000            of every release
+  hermes-env-bridge parity --only differential --oracle FILE     of a fork
+
 exit status: 0 if nothing differs, 1 if something does, 2 if the comparison could not be made
 """
 
 
+class UsageError(RuntimeError):
+    """The arguments ask for what cannot be done."""
+
+
+_IMPOSSIBLE = (UsageError, ReleaseError, TargetError, InstallError, PackageNotFoundError, OSError)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run consists of: the parts, the targets of the differential one, and the Hermes it takes.
+
+    ``installed`` is the version of the installed Hermes, or empty if nothing needs one.
+    """
+
+    parts: list[str]
+    targets: list[Target]
+    installed: str
+
+    @property
+    def reference(self) -> str:
+        """What is compared with."""
+        installed = [f"{self.installed} (installed)"] if self.installed else []
+        labels = [target.label for target in self.targets if target.subject == "adapted"]
+        return f"hermes-agent {', '.join(installed + labels)}"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``parity`` to *parser*."""
+    parser.add_argument(
+        "--hermes",
+        action="append",
+        default=[],
+        metavar="VERSION",
+        help=f"compare the session module of this release, fetched by pip, or of {EVERY} releases; without --only, "
+        "nothing else but what --oracle names (may be repeated)",
+    )
     parser.add_argument(
         "--oracle",
         action="append",
@@ -53,58 +102,95 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path(".cache/parity"),
         metavar="FOLDER",
-        help="where Hermes' source distribution is kept (default: %(default)s)",
+        help="where what is fetched of Hermes' releases is kept (default: %(default)s)",
     )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of what made it impossible")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the comparison that *arguments* ask for, print the report, and return the exit status."""
-    parts = arguments.only or list(PARTS)
-    version = installed_version()
-    targets = _targets(parts, arguments.oracle)
-    sections: list[Section] = []
-    # A differential run has a process of its own: an install is for a whole process.
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        running = [pool.submit(compare, target, arguments.steps, arguments.seed) for target in targets]
-        if "tools" in parts:
-            sections.append(_told(tools.run()))
-        if "concurrency" in parts:
-            sections.append(_told(concurrency.run()))
-        if "suites" in parts:
-            sections.append(_told(suites.run(version=version, cache=arguments.cache)))
-        sections = [*(_told(future.result()) for future in running), *sections]
+    try:
+        plan = _plan(arguments)
+    except _IMPOSSIBLE as error:
+        return _refuse(error, arguments.debug)
     report = Report(
         subject=f"hermes_env_bridge {__version__}",
-        reference=f"hermes-agent {version}" + "".join(f", {path.name}" for path in arguments.oracle),
+        reference=plan.reference,
         environment=f"{platform.python_implementation()} {platform.python_version()}, {platform.system()}, "
         f"{os.cpu_count()} CPUs",
-        sections=tuple(sections),
+        sections=tuple(_sections(plan, arguments)),
     )
-    print(report.to_text())
+    print(report.to_text(paint=paint_for(sys.stdout)))
     if arguments.json:
-        report.write_json(arguments.json)
+        try:
+            report.write_json(arguments.json)
+        except OSError as error:
+            return _refuse(error, arguments.debug)
     return 0 if report.ok else 1
 
 
-def compare(target: Target, steps: int, seed: int) -> Section:
-    """One differential run, in a process that has not imported a session module yet."""
-    from . import differential  # needs hypothesis, which the other parts do not
-
-    reference, subject = target.load()
-    return differential.run(reference, subject, steps=steps, seed=seed, title=f"differential: {target.title}")
-
-
-def _targets(parts: list[str], oracles: list[Path]) -> list[Target]:
-    if "differential" not in parts:
-        return []
-    given = [target for oracle in oracles for target in targets_of(oracle)]
-    return given if oracles and parts == ["differential"] else [installed_target(), *given]
+def _refuse(error: Exception, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    else:
+        print("hermes-env-bridge parity:", *str(error).split(), file=sys.stderr)
+    return 2
 
 
-def _told(section: Section) -> Section:
-    """Tells on stderr that a part is done, for who is waiting."""
-    state = "equal" if section.ok else "DIFFERENT"
-    print(
-        f"{section.title}: {state}, {section.compared:,} compared, {section.seconds:.0f} s", file=sys.stderr, flush=True
+def _plan(arguments: argparse.Namespace) -> Plan:
+    """What *arguments* ask for; raises one of ``_IMPOSSIBLE``."""
+    parts = arguments.only or (["differential"] if arguments.hermes else list(PARTS))
+    named = arguments.hermes or arguments.oracle
+    targets: list[Target] = []
+    if "differential" in parts:
+        if importlib.util.find_spec("hypothesis") is None:
+            raise UsageError("the differential part needs hypothesis; pip install 'hermes-env-bridge[parity]'")
+        targets = _targets_of_releases(arguments.hermes, arguments.cache) + targets_of_files(arguments.oracle)
+        if not named or len(parts) > 1:
+            targets.insert(0, installed_target())
+    elif named:
+        raise UsageError("--hermes and --oracle name what the differential part compares, and --only leaves it out")
+    needed = not named or len(parts) > 1
+    return Plan(parts, targets, installed_version() if needed else "")
+
+
+def _targets_of_releases(versions: list[str], cache: Path) -> list[Target]:
+    listed = [each for version in versions for each in (released_versions() if version == EVERY else [version])]
+    # Fetched side by side, and told in the order in which they were asked for.
+    with ThreadPoolExecutor(4) as pool:
+        fetched = pool.map(lambda version: target_of_release(Release(version, cache)), dict.fromkeys(listed))
+        return list(fetched)
+
+
+def _sections(plan: Plan, arguments: argparse.Namespace) -> list[Section]:
+    """The sections of the report, those of the differential part first."""
+    context = get_context("spawn")
+    made = context.Value("q")
+    # A differential run has a process of its own: an install is for a whole process.
+    pool = ProcessPoolExecutor(
+        2, mp_context=context, max_tasks_per_child=1, initializer=contest.count_in, initargs=(made,)
     )
-    return section
+    with Progress(sys.stderr, made, len(plan.targets) * arguments.steps) as progress, pool:
+
+        def tell(running: Future[Section]) -> None:
+            if not running.exception():
+                progress.done(running.result())
+
+        running = [pool.submit(contest.run, target, arguments.steps, arguments.seed) for target in plan.targets]
+        for each in running:
+            each.add_done_callback(tell)
+        others = []
+        for section in _others(plan, arguments.cache):
+            progress.done(section)
+            others.append(section)
+        return [*(each.result() for each in running), *others]
+
+
+def _others(plan: Plan, cache: Path) -> Iterator[Section]:
+    """The sections of the other parts, each when it is done."""
+    if "tools" in plan.parts:
+        yield tools.run()
+    if "concurrency" in plan.parts:
+        yield concurrency.run()
+    if "suites" in plan.parts:
+        yield suites.run(version=plan.installed, cache=cache)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 from types import ModuleType
 from typing import Any, ClassVar
@@ -33,6 +34,8 @@ _BATCHES = 4
 _SEQUENCES_AT_ONCE = 10
 
 Drawn = tuple[Operation, tuple[int, str], tuple[Any, Any]]
+# Is called now and then with the number of steps that were made since the last time.
+Tell = Callable[[int], object]
 # Most steps are made directly, and by the first actor more than by others; the simplest comes first.
 _PLACES = st.sampled_from(
     [(0, DIRECTLY)] * 30
@@ -110,8 +113,9 @@ def _theme(operations: list[Operation], number: int) -> list[Operation]:
 class _Run:
     """A whole run: sequences until enough steps were made or one of them failed."""
 
-    def __init__(self, scene: Scene, steps: int, first_seed: int) -> None:
+    def __init__(self, scene: Scene, steps: int, first_seed: int, tell: Tell) -> None:
         self.scene = scene
+        self._tell = tell
         self.differences: dict[str, tuple[str, ...]] = {}
         self._steps = steps
         self._seed = first_seed
@@ -153,6 +157,7 @@ class _Run:
             derandomize=False,
         )
         self._round += 1
+        before = self.made
         try:
             run_state_machine_as_test(seed(self._seed * 1_000_003 + self._round)(machine), settings=options)
         except DifferenceError as different:
@@ -160,6 +165,7 @@ class _Run:
         except (Exception, Stop) as error:
             first = self.scene.first
             self.differences[MACHINERY] = (f"{type(error).__name__}: {error}", *(first.lines if first else ()))
+        self._tell(self.made - before)
 
 
 def run(
@@ -169,12 +175,13 @@ def run(
     steps: int = 100_000,
     seed: int = 0,
     title: str = TITLE,
+    tell: Tell = int,
 ) -> Section:
     """Compare *subject* with *reference* over at least *steps* operations, the same ones for the same *seed*.
 
     (The same code, too: Hypothesis also tries the constants that it finds in what is imported.) Both modules, and
     the process, are left as they were. A difference ends the run: the check of the operation that showed it has
-    the shortest sequence found, a step a line.
+    the shortest sequence found, a step a line. *tell* is called now and then with the number of steps made since.
     """
     start = time.perf_counter()
     shape = Shape(reference)
@@ -182,7 +189,7 @@ def run(
     if missing_names(shape, subject):
         return Section(title, (face,), time.perf_counter() - start, ("random sequences: names are missing",))
     scene = Scene(reference, subject)
-    whole = _Run(scene, steps, seed)
+    whole = _Run(scene, steps, seed, tell)
     try:
         whole.go()
     finally:
@@ -205,7 +212,7 @@ def _checks(whole: _Run) -> list[Check]:
     counts = whole.scene.steps
     checks = [
         # The shortest sequence may end with a kind that had not come before the first difference.
-        Check(each.kind, counts[each.kind] or 1, whole.differences.get(each.kind, ()))
+        Check(each.kind, counts[each.kind] or 1, whole.differences.get(each.kind, ()), a_sequence=True)
         for each in whole.operations
         if counts[each.kind] or each.kind in whole.differences
     ]
@@ -213,5 +220,6 @@ def _checks(whole: _Run) -> list[Check]:
     never = () if whole.differences else tuple(whole.never())
     checks.append(Check(COVERAGE, len(whole.operations) + len(ROUTES), never))
     known = {each.kind for each in whole.operations}
-    checks += [Check(kind, 1, lines) for kind, lines in whole.differences.items() if kind not in known]
+    others = {kind: lines for kind, lines in whole.differences.items() if kind not in known}
+    checks += [Check(kind, 1, lines, a_sequence=True) for kind, lines in others.items()]
     return checks

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any
 from . import child
 from .faults import FAULTS
 from .modules import DROP_IN, ORIGINAL, SESSION_MODULE, in_place, session
+from .release import Release, ReleaseError
 from .report import Check, Section
 
 # The test files that reach the session module, and how: found by running every file of the 0.19.0 distribution
@@ -58,7 +58,7 @@ Outcomes = dict[str, str]
 
 
 class SuiteError(RuntimeError):
-    """The tests could not be fetched or run; the message says why."""
+    """The tests could not be unpacked or run; the message says why."""
 
 
 @dataclass
@@ -123,9 +123,9 @@ def run(*, version: str, cache: Path, baselines: int = 3, fault: str = "", proce
     try:
         with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
             tests = Tests(Path(folder).resolve(), processes, fault)
-            absent = unpack(fetch(version, cache), tests)
+            absent = unpack(Release(version, cache).source_distribution(), tests)
             results = run_tests(tests, baselines)
-    except (SuiteError, OSError, tarfile.TarError) as error:
+    except (SuiteError, ReleaseError, OSError, tarfile.TarError) as error:
         return Section(title, (Check("tests of the distribution", 0, (str(error),)),), time.monotonic() - start)
     unstable = [line for result in results for line in result.unstable()]
     skipped = [f"tests/{file}: not in the distribution of {version}" for file in absent] + unstable
@@ -133,27 +133,6 @@ def run(*, version: str, cache: Path, baselines: int = 3, fault: str = "", proce
     facts |= {f"{outcome} with both": count for outcome, count in agreed(results).items()}
     checks = tuple(result.check() for result in results)
     return Section(title, checks, time.monotonic() - start, tuple(skipped), facts)
-
-
-def fetch(version: str, cache: Path) -> Path:
-    """Return the source distribution of hermes-agent *version* in *cache*, downloaded by pip if it is not there.
-
-    Raises :class:`SuiteError` with pip's last words if that fails.
-    """
-    archive = cache / f"hermes_agent-{version}.tar.gz"
-    if archive.exists():
-        return archive
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
-        options = ["--quiet", "--no-deps", "--no-binary", ":all:", "--dest", folder]
-        command = [sys.executable, "-m", "pip", "download", *options, f"hermes-agent=={version}"]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-        downloaded = list(Path(folder).glob("*.tar.gz"))
-        if done.returncode or not downloaded:
-            last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-            raise SuiteError(f"pip could not download the source distribution of hermes-agent {version}: {last}")
-        # Into place in one step, so that an interrupted run leaves no half archive to be trusted later.
-        return downloaded[0].replace(archive)
 
 
 def unpack(archive: Path, tests: Tests) -> list[str]:
