@@ -49,8 +49,10 @@ def rewrite(tree: ast.Module) -> Rewritten:
     shadowed = set(dir(builtins)) if "*" in bound else set(dir(builtins)) & bound
     there = bound - {node.id for node in names_in(tree) if isinstance(node.ctx, ast.Del)}
     functions = [_Function(f, native, shadowed, there) for f in tree.body if isinstance(f, ast.FunctionDef)]
-    verbs = {function.name: kinds for function in functions if (kinds := function.rewrite())}
-    own = {function.name: place for function in functions if (place := function.own_use())}
+    # Of two functions with one name the later one is the module's.
+    made = {function.name: function.rewrite() for function in functions}
+    verbs = {name: kinds for name, kinds in made.items() if kinds}
+    own = {name: place for name, place in {f.name: f.own_use() for f in functions}.items() if place}
     keywords = {name: variable for function in functions for name, variable in function.keywords.items()}
     return Rewritten(ast.fix_missing_locations(tree), native, verbs, own, keywords)
 

@@ -30,7 +30,8 @@ impl Slot {
     #[new]
     pub(super) fn new(py: Python<'_>) -> PyResult<Self> {
         Ok(Self {
-            fields: ContextVar::new(py, c"hermes_env_bridge.session")?,
+            // A name that code which looks for Hermes' variables in a context takes for one of them, rightly.
+            fields: ContextVar::new(py, c"HERMES_SESSION_CONTEXT")?,
             witness: ContextVar::new(py, c"hermes_env_bridge.witness")?,
             width: AtomicUsize::new(0),
         })
@@ -85,8 +86,20 @@ impl Slot {
         Ok(Draft { slot: slot.clone(), before, fields })
     }
 
+    /// This context's fields, `None` if none was ever set.
+    ///
+    /// Code that walks through a context and sets each variable in it meets this one for all of ours; what it has set
+    /// is then the value of every field.
     fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        Ok(self.fields.get(py)?.map(Bound::cast_into).transpose()?)
+        let Some(value) = self.fields.get(py)? else { return Ok(None) };
+        match value.cast_into::<PyTuple>() {
+            Ok(fields) => Ok(Some(fields)),
+            Err(foreign) => {
+                let width = self.width.load(Ordering::Relaxed);
+                let value = foreign.into_inner();
+                PyTuple::new(py, std::iter::repeat_n(value, width)).map(Some)
+            }
+        }
     }
 
     /// Raises what `ContextVar.reset` raises for a real token, which cannot be one of this slot's variables.
