@@ -53,6 +53,7 @@ fmt: $(VENV)/installed ## format Rust and Python
 .PHONY: bench
 bench: $(VENV)/built ## Hermes' module, raw context variables and ours side by side (BENCH="options")
 	$(BIN)/python benches/session_context.py $(BENCH)
+	$(BIN)/python benches/startup.py
 
 .PHONY: mutants
 mutants: $(VENV)/built ## plant each fault of tests/mutants and see parity find it

@@ -5,7 +5,15 @@ Hermes, :mod:`hermes_env_bridge.session_context` is the module. :func:`explain` 
 task, :func:`profile` what was learnt of the installed version.
 """
 
-from hermes_env_bridge._core import SessionToken, SessionVar, __version__
+import sys
+
+try:
+    from hermes_env_bridge._core import SessionToken, SessionVar, __version__
+except ModuleNotFoundError as error:
+    raise ImportError(
+        f"hermes_env_bridge has no extension module for Python {sys.version_info[0]}.{sys.version_info[1]}; "
+        "install the package with this interpreter"
+    ) from error
 from hermes_env_bridge._explain import Explanation, Snapshot, explain, snapshot
 from hermes_env_bridge._install import InstallError, install, profile, uninstall
 from hermes_env_bridge._profile import Profile, VariableProfile, VerbProfile

@@ -43,7 +43,10 @@ class Replacement:
         self.path = path
         self.rewritten = rewrite(tree)
         self.module = _run(self.rewritten, path, self.names[0])
-        self.spec = self.module.__spec__
+        # Whoever loads by the module's own spec gets the module, and does not run the file again.
+        self.spec = self.find_spec(self.names[0])
+        self.module.__spec__ = self.spec
+        self.module.__loader__ = self.spec.loader if self.spec else None
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -58,7 +58,7 @@ class Name:
 
     def __str__(self) -> str:
         """The name for a person."""
-        value = "" if self.value is None else f"={self.value}"
+        value = "" if self.value is None else f"={self.value!r}"
         return f"{self.name}{value}{' (a session)' if self.is_session else ''}"
 
 
@@ -118,7 +118,8 @@ class Diagnosis:
         yield "native", _listed(verb.name for verb in self.profile.verbs if verb.native)
         yield "own code", _listed(f"{verb.name} ({verb.reason})" for verb in self.profile.verbs if not verb.native)
         yield "latch", f"{'sessions were' if self.engaged else 'no session was ever'} bound in this process"
-        yield "environment", _listed(str(name) for name in self.environment)
+        for name in self.environment or ("none",):
+            yield "environment", str(name)
         for advice in self.advice or ("nothing, all is well",):
             yield "advice", paint(advice, not self.advice)
 

@@ -16,12 +16,18 @@ class Waiting:
     import no Hermes.
     """
 
+    waits = True
+
     # No annotations: Python 2 has none.
     def find_spec(self, name, path=None, target=Ellipsis):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-        """Answer the import system, which gives a target, be it None. Others only ask where the file is."""
-        if target is Ellipsis or name not in ("gateway.session_context", "hermes_env_bridge.session_context"):
+        """Answer the import system, the first time that it asks for the session module."""
+        if not self.waits or name not in ("gateway.session_context", "hermes_env_bridge.session_context"):
             return None
-        sys.meta_path.remove(self)
+        # It stays where it is: to remove it would have the import system, which is at it, skip the next finder.
+        self.waits = False
+        if target is Ellipsis:
+            # The import system gives a target, be it None. This is an install, so the child sees to it itself.
+            return None
         try:
             import hermes_env_bridge
         except ImportError:
@@ -32,6 +38,8 @@ class Waiting:
             # Hermes' own module serves as well. Where there is no Hermes, there is nothing to tell.
             if name.startswith("gateway") and sys.stderr:
                 sys.stderr.write("hermes-env-bridge: a child runs without the drop-in: %s\n" % error)  # noqa: UP031
+        # An install puts the package's own name there, whose import would then take what it finds for loaded.
+        sys.modules.pop(name, None)
         found = (finder.find_spec(name, path, target) for finder in sys.meta_path if hasattr(finder, "find_spec"))
         return next((spec for spec in found if spec is not None), None)
 
