@@ -203,10 +203,11 @@ def _run_file(tests: Tests, file: str, module: str) -> Outcomes:
     folder = tests.root / f"run-{next(tests.started)}"
     outcomes = folder / "outcomes.jsonl"
     environment = child.prepare_home(folder) | {_OUTCOMES_FILE: str(outcomes)}
-    # Hermes reads a separate `-p` in any command line as its profile option, hence the attached form.
+    # Hermes reads a separate `-p` in any command line as its profile option, hence the attached form; our plugin, given
+    # as anybody would give it, sees to that itself.
     plugins = [f"-p{__name__}", "-pno:cacheprovider"]
     if module == DROP_IN:
-        plugins.insert(0, f"-p{__name__.split('.')[0]}.pytest_plugin")
+        plugins = ["-p", f"{__name__.split('.')[0]}.pytest_plugin", *plugins]
         environment |= {_FAULT: tests.fault}
     # -P: the folder that pytest is started in is no place to import from; Hermes is the installed one.
     command = [sys.executable, "-P", "-m", "pytest", "-q", *plugins, f"--basetemp={folder / 'pytest'}"]
