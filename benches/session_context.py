@@ -25,7 +25,8 @@ from types import ModuleType
 from typing import Any
 
 import hermes_env_bridge
-from hermes_env_bridge._install import HERMES, adapt, find
+from hermes_env_bridge._find import HERMES, find
+from hermes_env_bridge._install import adapt
 from hermes_env_bridge.parity.target import installed_version, load
 
 BATCH = 200

@@ -101,13 +101,15 @@ impl Facts {
             (VarState::Unset, true) if self.is_session_variable => {
                 (ForChild::Keep, "no session was ever bound in this process, so the environment's is its own")
             }
-            (VarState::Unset, true) => (ForChild::Keep, "it is no session variable, so it is left alone"),
+            (VarState::Unset, true) => {
+                (ForChild::Keep, "it is no session variable, so the session's rule leaves it alone")
+            }
         }
     }
 }
 
 /// A read, explained. `Display` and JSON show names and reasons; the value only if it was asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// The name that is read.
     pub name: String,
@@ -123,6 +125,19 @@ pub struct Explanation {
     pub child_why: &'static str,
     /// The value, if it was asked for and there is one.
     pub value: Option<OsString>,
+}
+
+/// Without the value, which may be a secret.
+impl fmt::Debug for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, state, layer, child, .. } = self;
+        f.debug_struct("Explanation")
+            .field("name", name)
+            .field("state", state)
+            .field("layer", layer)
+            .field("child", child)
+            .finish_non_exhaustive()
+    }
 }
 
 impl fmt::Display for Explanation {

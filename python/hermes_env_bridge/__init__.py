@@ -15,7 +15,8 @@ except ModuleNotFoundError as error:
         "install the package with this interpreter"
     ) from error
 from hermes_env_bridge._explain import Explanation, Snapshot, explain, snapshot
-from hermes_env_bridge._install import InstallError, install, profile, uninstall
+from hermes_env_bridge._find import InstallError
+from hermes_env_bridge._install import install, profile, uninstall
 from hermes_env_bridge._profile import Profile, VariableProfile, VerbProfile
 
 __all__ = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -41,11 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that *arguments* (by default ``sys.argv``) name, and return the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = given[0] if given else ""
-    if name in ("-h", "--help"):
-        print(HELP, end="")
-        return 0
-    if name == "--version":
-        print(NAME, __version__)
+    if name != "run":
+        _open_output()
+    if name in ("-h", "--help", "--version"):
+        try:
+            print(HELP if name != "--version" else f"{NAME} {__version__}\n", end="", flush=True)
+        except BrokenPipeError:
+            return _nobody_reads()
         return 0
     if name not in COMMANDS:
         what = f"there is no {name!r}" if name else "name a command"
@@ -62,9 +66,26 @@ def _run(name: str, command: ModuleType, given: list[str]) -> int:
     chosen = parser_for(name, command).parse_args(given)
     try:
         status: int = command.run(chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _nobody_reads()
     except Exception as error:
         return refuse(name, error, debug=chosen.debug)
     return status
+
+
+def _nobody_reads() -> int:
+    """The reader of our output has gone, as ``head`` does: return the status of a death by SIGPIPE."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 128 + 13
+
+
+def _open_output() -> None:
+    """Have an output that takes any text, and one at all where it was closed."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the life of the process
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from hermes_env_bridge import _core
+from hermes_env_bridge._module import held
 
 OWN = "hermes_env_bridge.session_context"
+_ABSENT: Any = object()
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Explanation:
 
     def __str__(self) -> str:
         """The explanation for a person, in a line."""
-        value = "" if self.value is None else f"; value: {self.value}"
+        value = "" if self.value is None else f"; value: {self.value!r}"
         return f"{self.name}: answered by {self.layer}: {self.why}; for a child: {self.child}: {self.child_why}{value}"
 
 
@@ -87,7 +89,7 @@ def snapshot(*, values: bool = False) -> Snapshot:
         module=module.__name__,
         engaged=_engaged(module),
         async_delivery=delivery() if delivery else True,
-        variables=tuple(_explain(module, name, values) for name in list(module._VAR_MAP)),
+        variables=tuple(_explain(module, name, values) for name in list(module._VAR_MAP) if isinstance(name, str)),
     )
 
 
@@ -98,12 +100,28 @@ def to_json_text(told: Explanation | Snapshot) -> str:
 
 def _explain(module: ModuleType, name: str, values: bool) -> Explanation:
     variable = module._VAR_MAP.get(name)
-    held = module._UNSET if variable is None else variable.get()
+    value = _ABSENT if variable is None else held(variable, getattr(module, "_UNSET", _ABSENT), _ABSENT)
     # "" alone is cleared; None and 0 are values, as for a read.
-    state = None if held is module._UNSET else not (isinstance(held, str) and held == "")
-    layer, why, child, child_why = _core.explain(variable is not None, state, name in os.environ, _engaged(module))
+    state = None if value is _ABSENT else not (isinstance(value, str) and value == "")
+    rule = (variable is not None, name in os.environ, _engaged(module))
+    layer, why, child, child_why = _by_rule(state, *rule)
+    if state and _is_empty_for_a_child(value):
+        _, _, child, child_why = _by_rule(False, *rule)
     word = {None: "unset", False: "cleared", True: "set"}[state]
-    return Explanation(name, word, layer, why, child, child_why, module.get_session_env(name, None) if values else None)
+    answer = (value if state is not None else os.environ.get(name)) if values else None
+    return Explanation(name, word, layer, why, child, child_why, answer)
+
+
+def _by_rule(state: bool | None, known: bool, in_environment: bool, engaged: bool) -> tuple[str, str, str, str]:
+    return _core.explain(known, state, in_environment, engaged)
+
+
+def _is_empty_for_a_child(value: object) -> bool:
+    """Whether a child gets the empty text for a bound value: Hermes hands on None so, and what is empty as text."""
+    try:
+        return value is None or not str(value)
+    except Exception:
+        return False
 
 
 def _engaged(module: ModuleType) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import logging
 import os
 import sys
 import threading
@@ -11,27 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import decode_source, resolve_name, spec_from_file_location
+from importlib.util import decode_source, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from hermes_env_bridge import _core
+from hermes_env_bridge._find import HERMES, OWN, InstallError, find, names_bound, re_exported
 from hermes_env_bridge._module import SessionModule
 from hermes_env_bridge._profile import VERBS, Profile, own_profile, profile_of
 from hermes_env_bridge._rewrite import Rewritten, rewrite
 
-HERMES = "gateway.session_context"
-OWN = "hermes_env_bridge.session_context"
-
+_ABSENT: Any = object()
 _WITHOUT = f"run without the bridge, or use {OWN}, which needs no Hermes"
 
 _lock = threading.RLock()
 _installed: Replacement | None = None
 _asked_for = ""
-
-
-class InstallError(RuntimeError):
-    """The drop-in cannot be put in place; nothing was changed. The message says why and what to do."""
 
 
 class Replacement:
@@ -106,7 +103,7 @@ def _importable(name: str, module: ModuleType) -> Iterator[None]:
 
     Afterwards the entry is as it was, so that the import system binds the module in its package when it is imported.
     """
-    before = sys.modules.get(name)
+    before = sys.modules.get(name, module)
     sys.modules[name] = module
     try:
         yield
@@ -114,7 +111,7 @@ def _importable(name: str, module: ModuleType) -> Iterator[None]:
             raise ImportError(f"{name} puts another object in its own place in sys.modules")
     finally:
         sys.modules.pop(name, None)
-        if before is not None:
+        if before is not module:
             sys.modules[name] = before
 
 
@@ -181,49 +178,44 @@ def profile() -> Profile:
 def _learn(module: str) -> Replacement:
     """The installed module, adapted. Raises :class:`InstallError` if it is no session module."""
     path = find(module)
-    environment = dict(os.environ)
-    try:
-        tree = _parse(path)
-        if (real := _re_exported(tree, module)) is not None:
-            _refuse_if_imported(real)
-            return _learn(real)
-        _refuse_if_hopeless(module, path, _names_bound(tree))
-        replacement = Replacement((module, OWN), path, tree)
-        _refuse_if_not_a_session(replacement.module)
-    except Exception as error:
-        if dict(os.environ) != environment:
-            os.environ.clear()
-            os.environ.update(environment)
-        if isinstance(error, InstallError):
+    with _sealed():
+        try:
+            tree = _parse(path)
+            if (real := re_exported(tree, module)) is not None:
+                _refuse_if_imported(real)
+                return _learn(real)
+            _refuse_if_hopeless(module, path, names_bound(tree))
+            replacement = Replacement((module, OWN), path, tree)
+            _refuse_if_not_a_session(replacement.module)
+        except (InstallError, KeyboardInterrupt):
             raise
-        what = f"{type(error).__name__}: {error}"
-        raise InstallError(f"{module} ({path}) cannot be run: {what}; {_WITHOUT}") from error
+        except BaseException as error:
+            what = f"{type(error).__name__}: {error}"
+            raise InstallError(f"{module} ({path}) cannot be run: {what}; {_WITHOUT}") from error
     return replacement
 
 
-def _re_exported(tree: ast.Module, module: str) -> str | None:
-    """The module from which *module* only re-exports its verbs, if that is all it does."""
-    if any(isinstance(node, ast.FunctionDef) and node.name in VERBS for node in tree.body):
-        return None
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and any(alias.name in ("*", *VERBS) for alias in node.names):
-            package = module.rpartition(".")[0]
-            return resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module
-    return None
-
-
-def _names_bound(tree: ast.Module) -> set[str] | None:
-    """The names that the module's code binds, None if it may bind any (an exec, its own namespace, a star import)."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id="exec" | "globals" | "vars" | "setattr") | ast.alias(name="*"):
-                return None
-            case ast.Name(id=name, ctx=ast.Store()) | ast.FunctionDef(name=name) | ast.alias(asname=str(name)):
-                names.add(name)
-            case ast.alias(name=name):
-                names.add(name)
-    return names
+@contextmanager
+def _sealed() -> Iterator[None]:
+    """If what is inside fails, undo what the code of a module that is refused has done to the process."""
+    environment, modules = dict(os.environ), dict(sys.modules)
+    lists: list[tuple[list[Any], list[Any]]] = [
+        (kept, list(kept)) for kept in (sys.path, sys.meta_path, sys.path_hooks, logging.getLogger().handlers)
+    ]
+    try:
+        yield
+    except BaseException:
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
+        for each, before in lists:
+            each[:] = before
+        for name in [name for name in sys.modules if name not in modules]:
+            imported = sys.modules.pop(name)
+            package, _, attribute = name.rpartition(".")
+            if package in modules and vars(modules[package]).get(attribute) is imported:
+                delattr(modules[package], attribute)
+        raise
 
 
 def _refuse_if_hopeless(module: str, path: str, names: set[str] | None) -> None:
@@ -255,8 +247,10 @@ def _set_own(module: ModuleType) -> None:
 
 def _refuse_if_imported(module: str) -> None:
     for name in (module, OWN):
-        imported = sys.modules.get(name)
-        if imported is not None:
+        imported = sys.modules.get(name, _ABSENT)
+        if imported is None:
+            raise InstallError(f"the import of {name} is blocked: sys.modules has None for it; {_WITHOUT}")
+        if imported is not _ABSENT:
             importers = ", ".join(_importers(imported)) or "code that kept no reference"
             raise InstallError(
                 f"{name} has been imported already, by {importers}; "
@@ -264,39 +258,22 @@ def _refuse_if_imported(module: str) -> None:
             )
 
 
-def _importers(module: ModuleType) -> list[str]:
-    """The modules that hold *module*, or something that it defines."""
-    defined = {
-        id(value) for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__
-    }
-    defined |= {id(value) for name, value in vars(module).items() if name.startswith("_SESSION_")} | {id(module)}
+def _importers(module: Any) -> list[str]:
+    """The modules that hold *module*, or something that it defines; *module* may be a stub of any kind."""
+    own = _namespace(module)
+    name = getattr(module, "__name__", None)
+    defined = {id(value) for value in own.values() if getattr(value, "__module__", None) == name}
+    defined |= {id(value) for key, value in own.items() if key.startswith("_SESSION_")} | {id(module)}
     return sorted(
-        name
-        for name, other in list(sys.modules.items())
-        if other is not module and any(id(value) in defined for value in list(getattr(other, "__dict__", {}).values()))
+        key
+        for key, other in list(sys.modules.items())
+        if other is not module and any(id(value) in defined for value in list(_namespace(other).values()))
     )
 
 
-def find(module: str) -> str:
-    """Return the file of *module*, found one component at a time without importing a package.
-
-    Raises :class:`InstallError` if there is none, or if it is no Python source file.
-    """
-    parts = module.split(".")
-    path: Sequence[str] | None = None
-    spec: ModuleSpec | None = None
-    for depth in range(1, len(parts) + 1):
-        name = ".".join(parts[:depth])
-        found = (finder.find_spec(name, path) for finder in sys.meta_path if hasattr(finder, "find_spec"))
-        spec = next((spec for spec in found if spec is not None), None)
-        if spec is None:
-            raise InstallError(
-                f"no module {name} on sys.path, so there is no {module} to replace; install hermes-agent, or use "
-                f"{OWN}, which needs none"
-            )
-        path = spec.submodule_search_locations
-    if spec is None or spec.origin is None or not spec.has_location or not spec.origin.endswith(".py"):
-        raise InstallError(
-            f"{module} is not a Python source file ({spec and spec.origin}); nothing can be put in its place"
-        )
-    return spec.origin
+def _namespace(module: Any) -> dict[str, Any]:
+    """What a module holds; nothing for an object that has no namespace, or will not show it."""
+    try:
+        return dict(vars(module))
+    except Exception:
+        return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextvars import Context, ContextVar
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +32,25 @@ def _truth(value: object) -> bool:
         return bool(value)
     except Exception:
         return True
+
+
+def held(variable: Any, unset: object, absent: object) -> Any:
+    """What this context holds for *variable*, or *absent* if it was never bound here.
+
+    Never bound is: no value, the sentinel *unset*, or what a context variable holds in an empty context, which is the
+    sentinel whatever the module calls it. Raises what a fork's own kind of variable raises.
+    """
+    value = variable.get(absent) if isinstance(variable, ContextVar) else variable.get()
+    if value is unset or value is absent:
+        return absent
+    return absent if isinstance(variable, ContextVar) and value is _own_default(variable, absent) else value
+
+
+def _own_default(variable: Any, absent: object) -> Any:
+    try:
+        return Context().run(variable.get)
+    except LookupError:
+        return absent
 
 
 _adopted: dict[str, ModuleType] = {}

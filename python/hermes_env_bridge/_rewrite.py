@@ -41,7 +41,8 @@ class Rewritten:
 def rewrite(tree: ast.Module) -> Rewritten:
     """Rewrite *tree*, which is changed, and return it with what is needed to run it."""
     bound = set(_bound_names(tree))
-    native = "_hermes_env_bridge_native"
+    # A name that the interpreter clears last when it shuts down, after the objects that may still read.
+    native = "__hermes_env_bridge_native__"
     while native in bound | {node.id for node in names_in(tree)}:
         native += "_"
     _Imports().visit(tree)

@@ -12,9 +12,10 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from contextvars import Context, ContextVar
 from types import ModuleType
 from typing import Any
+
+from hermes_env_bridge._module import held
 
 MODULE = "hermes_env_bridge.session_context"
 NAMES = ("platform", "chat_id", "user_id", "session_key", "session_id")
@@ -95,6 +96,8 @@ class _Fields:
             self._reading.now = True
             try:
                 bound = self._bound()
+            except Exception:
+                bound = {}  # a log record is not the place to hear of what is wrong with a session module
             finally:
                 self._reading.now = False
         for _, key in self._keys:
@@ -117,23 +120,9 @@ def _value(variables: Mapping[Any, Any], name: str, unset: object) -> Any:
     # Whatever a fork's variables do, a log record is not the place to hear of it.
     try:
         variable = _variable(variables, name)
-        value = _ABSENT if variable is None else variable.get(_ABSENT)
-        cleared = isinstance(value, str) and not len(value)
-        if cleared or value is _ABSENT or value is unset or value is _own_default(variable):
-            return _ABSENT
-        return value
+        value = _ABSENT if variable is None else held(variable, unset, _ABSENT)
+        return _ABSENT if isinstance(value, str) and not len(value) else value
     except Exception:
-        return _ABSENT
-
-
-def _own_default(variable: Any) -> Any:
-    """What *variable* holds where nothing was set: the sentinel, whatever the module calls it."""
-    # Of a fork's own class nothing is known: it may hold the same in every context.
-    if not isinstance(variable, ContextVar):
-        return _ABSENT
-    try:
-        return Context().run(variable.get)
-    except LookupError:
         return _ABSENT
 
 

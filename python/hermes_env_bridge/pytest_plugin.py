@@ -34,7 +34,7 @@ def _install() -> None:
 
 
 def _join_option(argv: list[str]) -> None:
-    """Write ``-p NAME`` as ``-pNAME``: Hermes takes a ``-p`` of any program for its own option, a profile's name."""
+    """Write our ``-p NAME`` as ``-pNAME``: Hermes takes any program's ``-p`` for its own option, a profile's name."""
     for at in reversed(range(len(argv) - 1)):
-        if argv[at] == "-p":
+        if argv[at] == "-p" and argv[at + 1] == __name__:
             argv[at : at + 2] = [argv[at] + argv[at + 1]]

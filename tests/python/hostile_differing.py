@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostile import READ, fork
+from hostile import fork
 
 # If one of them does not differ any more, its test fails, and it belongs with the mended ones.
 DIFFERENT = [
@@ -22,11 +22,5 @@ def reset_session_vars():
     for var in copy_context():
         var.set(_UNSET)
 """,
-    ),
-    fork(
-        "a list of its own globals",
-        read=READ
-        + "__all__ = [name for name in globals() if not name.startswith('__')]\ndef names():\n    return __all__\n",
-        native="read",
     ),
 ]

@@ -187,4 +187,24 @@ def set_session_vars(a="", b="", c=""):
         read=READ
         + "_first = get_session_env\ndef get_session_env(name, default=''):\n    return str(_first(name, default))\n",
     ),
+    fork(
+        "a list of its own globals",
+        read=READ
+        + "__all__ = [name for name in globals() if not name.startswith('__')]\ndef names():\n    return __all__\n",
+        native="read",
+    ),
+    fork(
+        "a map of what looks like a variable, a real one among it",
+        variables="""
+import contextvars as _plain
+REAL = _plain.__dict__["Context"]  # some other name of the module
+A = ContextVar("HERMES_SESSION_PLATFORM", default=_UNSET)
+B = ContextVar("HERMES_SESSION_CHAT_ID", default=_UNSET)
+C = ContextVar("HERMES_SESSION_KEY", default=_UNSET)
+FLAG = ContextVar("FLAG", default=_UNSET)
+FOUND = sorted(name for name, value in globals().items() if isinstance(value, ContextVar))
+""",
+        read=READ + "\ndef found():\n    return FOUND\n",
+        native="read",
+    ),
 ]

@@ -79,7 +79,7 @@ def test_doctor_advises_on_a_session_left_in_the_environment_and_hides_it(tmp_pa
 
 def test_doctor_advises_on_another_hermes(tmp_path: Path, bare: Path) -> None:
     executable(tmp_path / "bin" / "hermes", f"#!{bare}\nprint()\n")
-    shutil.copytree(Path(hermes_env_bridge._install.find("gateway.session_context")).parent, tmp_path / "gateway")
+    shutil.copytree(Path(hermes_env_bridge._find.find("gateway.session_context")).parent, tmp_path / "gateway")
     status, told = doctor(tmp_path, PATH=f"{tmp_path}/bin")
     assert status == 1
     assert f"gateway is imported from {tmp_path}/gateway/session_context.py, not from what pip" in told["advice"][0]
@@ -121,7 +121,7 @@ def test_explain_tells_every_variable_or_the_named(tmp_path: Path, bare: Path) -
     named = ["HERMES_SESSION_KEY", "HERMES_SESSION_ID"]
     status, out, _ = run([*MODULE, "explain", *named, "--values"], tmp_path, **env)
     assert [line.partition(":")[0] for line in out.splitlines()] == named
-    assert "value: secret" in out
+    assert "value: 'secret'" in out
     told = json.loads(run([*MODULE, "explain", "--values", "--json", *named], tmp_path, **env)[1])
     assert [(each["layer"], each["child"], each.get("value")) for each in told["variables"]] == [
         ("environment", "keep", "secret"),

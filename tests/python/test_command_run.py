@@ -263,3 +263,12 @@ def test_a_child_that_cannot_have_the_drop_in_goes_on_without(tmp_path: Path, ba
     assert err.startswith("hermes-env-bridge: a child runs without the drop-in: gateway.session_context (")
     no_hermes = "import hermes_env_bridge.session_context as s; print(s.__name__)"
     assert child(tmp_path, no_hermes, bare, PYTHONPATH=str(SOURCES)) == (0, "hermes_env_bridge.session_context\n", "")
+
+
+@pytest.mark.parametrize("name", ["token", "copy", "json", "ast"])
+def test_a_programs_own_module_comes_before_the_standard_library_that_we_have_imported(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / f"{name}.py").write_text("OWN = True\n")
+    (tmp_path / "program.py").write_text(f"import {name}\nprint({name}.OWN)\n")
+    assert run([*SCRIPT, "run", "program.py"], tmp_path) == (0, "True\n", "")

@@ -43,7 +43,7 @@ print(json.dumps(seen))
         ["set", "task", "set"],
         ["cleared", "task", "empty"],
         ["unset", "environment", "strip"],
-        ["set", "task", "set"],
+        ["set", "task", "empty"],
         ["unset", "environment", "keep"],
     ]
 

@@ -150,3 +150,96 @@ print(json.dumps(messages))
     assert [m for m in messages if "gone.session" in m]
     assert "no module nowhere on sys.path" in messages[1]
     assert len(messages) == 4
+
+
+def test_what_counts_as_a_variable_counts_real_ones_too(tmp_path: Path) -> None:
+    source = (
+        "import contextvars\nfrom contextvars import Token\nREAL = contextvars.Context().run\n"
+        "from real import X\n_UNSET = object()\n_KEY = contextvars.ContextVar('KEY', default=_UNSET)\n"
+        "_VAR_MAP = {v.name: v for v in list(globals().values()) if isinstance(v, contextvars.ContextVar)}\n"
+        "def set_session_vars(key='', x=''):\n    return [v.set(a) for v, a in ((_KEY, key), (X, x))]\n"
+        "def clear_session_vars(tokens):\n"
+        "    for t in tokens:\n        if isinstance(t, Token):\n            t.var.reset(t)\n"
+    )
+    assert run(
+        tmp_path,
+        {
+            "odd/__init__.py": "",
+            "odd/session.py": source,
+            "real.py": "from contextvars import ContextVar\nX = ContextVar('X', default='none')\n",
+        },
+        """
+m = bridge.install(module="odd.session")
+tokens = m.set_session_vars("k", "x")
+seen = [sorted(m._VAR_MAP), m.X.get()]
+m.clear_session_vars(tokens)
+print(json.dumps([*seen, m.X.get(), m._KEY.get() is m._UNSET, type(m._KEY).__name__]))
+""",
+    ) == [["KEY", "X"], "x", "none", True, "SessionVar"]
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(3)", "raise GeneratorExit", "_VAR_MAP = 3"])
+def test_a_module_that_is_refused_leaves_nothing_behind(tmp_path: Path, ending: str) -> None:
+    source = (
+        "import logging, os, sys\nimport odd.helper\nos.environ['TOUCHED'] = '1'\nsys.path.append('/nowhere')\n"
+        "logging.getLogger().addHandler(logging.NullHandler())\n_VAR_MAP = {}\ndef set_session_vars(): pass\n"
+    )
+    message, unchanged = run(
+        tmp_path,
+        {"odd/__init__.py": "", "odd/helper.py": "", "odd/session.py": source + ending + "\n"},
+        """
+import logging
+def state(): return [dict(os.environ), list(sys.path), logging.getLogger().handlers[:], sorted(sys.modules)]
+before = state()
+try: bridge.install(module="odd.session")
+except bridge.InstallError as error: message = str(error)
+print(json.dumps([message, before == state()]))
+""",
+    )
+    assert "odd.session" in message
+    assert unchanged
+
+
+def test_stubs_and_blocks_in_sys_modules_are_refused_and_stay(tmp_path: Path) -> None:
+    messages = run(
+        tmp_path,
+        {},
+        """
+import types
+class Slotted: __slots__ = ()
+messages = []
+for stub in (types.SimpleNamespace(get_session_env=1), Slotted(), None):
+    sys.modules["gateway.session_context"] = stub
+    try: bridge.install()
+    except bridge.InstallError as error: messages.append([str(error), sys.modules["gateway.session_context"] is stub])
+print(json.dumps(messages))
+""",
+    )
+    assert [kept for _, kept in messages] == [True] * 3
+    assert "imported already" in messages[0][0]
+    assert "is blocked" in messages[2][0]
+
+
+def test_a_file_beside_a_module_that_is_no_package_is_not_taken(tmp_path: Path) -> None:
+    message = run(
+        tmp_path,
+        {"front.py": "", "session_context.py": MODULE},
+        """
+try: bridge.install(module="front.session_context")
+except bridge.InstallError as error: print(json.dumps(str(error)))
+""",
+    )
+    assert "front is no package" in message
+
+
+def test_a_sentinel_of_another_name_is_explained_too(tmp_path: Path) -> None:
+    assert run(
+        tmp_path,
+        {"core/__init__.py": "", "core/session.py": MODULE.replace("_UNSET", "_NOTHING")},
+        """
+m = bridge.install(module="core.session")
+seen = [bridge.explain("MY_KEY").state]
+m.set_session_vars(key="k")
+print(json.dumps([*seen, bridge.explain("MY_KEY", values=True).value, bridge.explain("MY_CHAT").state]))
+""",
+    ) == ["unset", "k", "cleared"]

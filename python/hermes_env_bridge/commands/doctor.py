@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_env_bridge import InstallError, Profile, __version__, _core, install, profile, snapshot
-from hermes_env_bridge._install import HERMES, find
+from hermes_env_bridge._find import HERMES, find
 from hermes_env_bridge.commands.program import ProgramError, find_program, on_path
 from hermes_env_bridge.parity.progress import paint_for
 from hermes_env_bridge.parity.report import Paint

@@ -7,7 +7,7 @@ import json
 from importlib.machinery import PathFinder
 
 from hermes_env_bridge import InstallError, explain, install, snapshot
-from hermes_env_bridge._install import HERMES
+from hermes_env_bridge._find import HERMES
 
 DESCRIPTION = """\
 Says which layer answers a read (the task, the environment or the default) and what a child process gets, in a fresh

@@ -16,6 +16,9 @@ FILES = (".py", ".pyc", ".pyw", ".pyz", ".zip")
 
 RUNPY_AS_MAIN = "_run_module_as_main"
 
+# Loaded from files before any program starts, or ours.
+KEPT = ("__main__", "encodings", "sitecustomize", "usercustomize", "hermes_env_bridge")
+
 
 class ProgramError(RuntimeError):
     """There is no such program, or it cannot run in this process. The message says why and what to do."""
@@ -42,6 +45,23 @@ class Program:
             sys.path[: 0 if sys.flags.safe_path else 1] = [_absolute(self.name)]
         elif not sys.flags.safe_path:
             sys.path[0] = os.getcwd() if self.is_module else os.path.dirname(os.path.realpath(self.name))
+
+    def make_way(self) -> None:
+        """Forget what we have imported of the standard library where the program's own folder has the same name.
+
+        Modules that are part of the interpreter were there before us, and would be without us.
+        """
+        folder = sys.path[0] if sys.path and not sys.flags.safe_path else ""
+        if not os.path.isdir(folder):
+            return
+        for name, module in list(sys.modules.items()):
+            loader = getattr(getattr(module, "__spec__", None), "loader", None)
+            if "." in name or name in KEPT or not isinstance(loader, SourceFileLoader):
+                continue
+            own = os.path.join(folder, name)
+            if os.path.isfile(own + ".py") or os.path.isfile(os.path.join(own, "__init__.py")):
+                for loaded in [each for each in sys.modules if each == name or each.startswith(name + ".")]:
+                    del sys.modules[loaded]
 
     def execute(self) -> None:
         """Run the program as ``__main__`` to its end. Raises whatever it raises, shown without our part of the way."""

@@ -84,6 +84,7 @@ def run(arguments: Request) -> int:
         program = find_program(arguments.words)
         # First, as it decides which Hermes is found: a checkout's may lie in the program's folder.
         program.set_up()
+        program.make_way()
         install()
     except (ProgramError, InstallError, OSError) as error:
         return refuse("run", error, debug=arguments.debug)

@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from hermes_env_bridge import __version__
-from hermes_env_bridge._install import InstallError
+from hermes_env_bridge._find import InstallError
 
 from . import concurrency, contest, suites, tools
 from .progress import Progress, paint_for
@@ -71,6 +71,14 @@ class Plan:
         return f"hermes-agent {', '.join(installed + labels)}"
 
 
+def positive(text: str) -> int:
+    """The number that *text* is, for argparse; raises ValueError if it is none, or is not above zero."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``parity`` to *parser*."""
     parser.add_argument(
@@ -93,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only", action="append", choices=PARTS, default=[], metavar="PART", help="run this part (may be repeated)"
     )
     parser.add_argument(
-        "--steps", type=int, default=100_000, help="steps of each differential run (default: %(default)s)"
+        "--steps", type=positive, default=100_000, help="steps of each differential run (default: %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the differential runs (default: %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the whole report to FILE")

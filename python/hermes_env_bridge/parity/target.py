@@ -12,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 import hermes_env_bridge
-from hermes_env_bridge._install import HERMES, adapt, find, install
+from hermes_env_bridge._find import HERMES, find
+from hermes_env_bridge._install import adapt, install
 
 from .release import Release
 
