@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import Any
 
 from hermes_env_bridge import _core
+from hermes_env_bridge._find import OWN
 from hermes_env_bridge._module import held
 
-OWN = "hermes_env_bridge.session_context"
 _ABSENT: Any = object()
 
 

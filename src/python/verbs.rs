@@ -35,10 +35,11 @@ pub(super) fn bind<'py>(
     // Fewer values than variables end the pairing, as with zip.
     if let Ok(values) = values.cast_exact::<PyTuple>() {
         let mut values = values.iter_borrowed();
-        writes.set_each(variables, || values.next().map(|value| Ok(value.to_owned())))?;
+        writes.set_each(variables, true, || values.next().map(|value| Ok(value.to_owned())))?;
     } else {
+        let values_are_quiet = values.is_exact_instance_of::<PyList>();
         let mut values = values.try_iter()?;
-        writes.set_each(variables, || values.next())?;
+        writes.set_each(variables, values_are_quiet, || values.next())?;
     }
     if let (Argument::Given(capability), Argument::Given(supported)) = (capability, supported) {
         writes.set_to_truth(&capability, &supported)?;
@@ -57,7 +58,7 @@ pub(super) fn fill<'py>(
     stated: Argument<'py>,
 ) -> PyResult<()> {
     let mut writes = Writes::new(false);
-    writes.set_each(variables, || Some(Ok(value.clone())))?;
+    writes.set_each(variables, true, || Some(Ok(value.clone())))?;
     if let (Argument::Given(capability), Argument::Given(stated)) = (capability, stated) {
         writes.set(&capability, stated)?;
     }
@@ -145,31 +146,46 @@ impl<'py> Writes<'py> {
     }
 
     /// Sets each of `variables` to the next value, until there is none. What was set before an error stays set.
+    ///
+    /// `quiet` says that `next` runs no code of anybody's. Code that runs between two variables must find the first set.
     fn set_each(
         &mut self,
         variables: &Bound<'py, PyAny>,
+        quiet: bool,
         mut next: impl FnMut() -> Option<PyResult<Bound<'py, PyAny>>>,
     ) -> PyResult<()> {
         if let Ok(variables) = variables.cast_exact::<PyTuple>() {
             for variable in variables.iter_borrowed() {
-                let Some(value) = next() else { break };
-                let value = value.or_else(|error| self.flush().and(Err(error)))?;
-                self.set(&variable, value)?;
+                if !self.set_next(&variable, next(), quiet)? {
+                    break;
+                }
             }
             return Ok(());
         }
-        // Any other iterable may run code between two variables, which must find the first one set.
-        let quiet = variables.is_exact_instance_of::<PyList>() || variables.cast_exact::<PyDictValues>().is_ok();
+        let known = variables.is_exact_instance_of::<PyList>() || variables.cast_exact::<PyDictValues>().is_ok();
         for variable in variables.try_iter()? {
             let variable = variable.or_else(|error| self.flush().and(Err(error)))?;
-            let Some(value) = next() else { break };
-            let value = value.or_else(|error| self.flush().and(Err(error)))?;
-            self.set(&variable, value)?;
-            if !quiet {
-                self.flush()?;
+            if !self.set_next(&variable, next(), quiet && known)? {
+                break;
             }
         }
         Ok(())
+    }
+
+    /// Sets `variable` to `value` and returns true, or false if there is no value.
+    fn set_next(
+        &mut self,
+        variable: &Bound<'py, PyAny>,
+        value: Option<PyResult<Bound<'py, PyAny>>>,
+        quiet: bool,
+    ) -> PyResult<bool> {
+        let Some(value) = value else { return Ok(false) };
+        let value = value.or_else(|error| self.flush().and(Err(error)))?;
+        self.set(variable, value)?;
+        if !quiet {
+            self.flush()?;
+        }
+        Ok(true)
     }
 
     fn set(&mut self, variable: &Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> PyResult<()> {

@@ -258,6 +258,27 @@ def clear():
         assert (module.log, context.run(module.A.get), context.run(module.B.get)) == ([""], "between", "")
 
 
+def test_values_that_read_a_variable_find_the_ones_before_set(tmp_path: Path) -> None:
+    path = tmp_path / "fork.py"
+    path.write_text(
+        HEAD
+        + """
+def seen():
+    yield 'first'
+    yield A.get()
+def bind(values):
+    t = [v.set(x) for v, x in zip((A, B), values)]
+    t.append(FLAG.set(bool(values)))
+    return t
+"""
+    )
+    assert rewrite(ast.parse(path.read_text())).verbs == {"bind": ("bind",)}
+    for module in (load(path, "plain"), adapt(str(path), "adapted")):
+        context = contextvars.Context()
+        tokens = context.run(module.bind, module.seen())
+        assert (context.run(module.A.get), context.run(module.B.get), len(tokens)) == ("first", "first", 3)
+
+
 @pytest.mark.parametrize("name", [*NATIVE, *OWN])
 def test_native_or_not_the_module_does_what_it_did(name: str, tmp_path: Path) -> None:
     path = tmp_path / "fork.py"
