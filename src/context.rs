@@ -1,6 +1,9 @@
 //! What a task carries, and where the current one is kept.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::{self, Id};
 
@@ -8,45 +11,90 @@ use crate::error::NotInScope;
 use crate::state::SessionState;
 
 /// The one immutable value that a task carries. Cheap to clone; writing makes a new one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Context {
     session: SessionState,
+    /// Trips when the scope ends in which the session was entered; `None` where nothing was entered.
+    ended: Option<Arc<AtomicBool>>,
 }
 
-/// A scope's value, and the task that is inside.
+/// Two contexts are equal if they carry the same.
+impl PartialEq for Context {
+    fn eq(&self, other: &Self) -> bool {
+        self.session == other.session
+    }
+}
+
+impl Eq for Context {}
+
+/// A scope's context, and the task that is inside.
 ///
-/// While a scope is entered its cell is reachable from everything that the thread runs. Where that is another task (one
-/// that a `block_on` or a `LocalSet` inside the scope drives), the scope is not its own, and it finds none.
+/// While a scope is entered its context is reachable from everything that the thread runs. Where that is another task
+/// (one that a `block_on` or a `LocalSet` inside the scope drives), the scope is not its own, and it finds none.
 #[derive(Debug)]
-pub(crate) struct ScopeCell {
-    context: RefCell<Context>,
+pub(crate) struct Entered {
+    context: Context,
     /// The task that entered, `None` outside of tasks.
-    task: Cell<Option<Id>>,
+    task: Option<Id>,
 }
 
-tokio::task_local! {
-    /// The innermost scope.
-    pub(crate) static CURRENT: ScopeCell;
+thread_local! {
+    /// The innermost scope. Nothing but a value's drop runs while it is borrowed, and a value is text: it cannot come
+    /// back here.
+    static CURRENT: RefCell<Option<Entered>> = const { RefCell::new(None) };
 }
 
-impl ScopeCell {
+impl Entered {
     pub(crate) fn new(context: Context) -> Self {
-        Self { context: RefCell::new(context), task: Cell::new(task::try_id()) }
+        Self { context, task: None }
     }
 
-    /// The running task is inside the scope from here on. A scoped future may be polled by one task and then another.
-    pub(crate) fn enter(&self) {
-        self.task.set(task::try_id());
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
     }
 
     fn is_own(&self) -> bool {
-        self.task.get() == task::try_id()
+        self.task == task::try_id()
     }
+}
+
+/// Runs `f` with `scope` as the innermost one. What the verbs made of it is in `scope` afterwards, and the outer one
+/// back in its place, also on a panic.
+///
+/// A thread that is so far in its teardown that it has no place for a scope runs `f` without one.
+pub(crate) fn enter<R>(scope: &mut Option<Entered>, f: impl FnOnce() -> R) -> R {
+    struct Exit<'a>(&'a mut Option<Entered>);
+
+    impl Exit<'_> {
+        fn swap(&mut self) {
+            let _ = CURRENT.try_with(|current| mem::swap(self.0, &mut current.borrow_mut()));
+        }
+    }
+
+    impl Drop for Exit<'_> {
+        fn drop(&mut self) {
+            self.swap();
+        }
+    }
+
+    if let Some(entered) = scope {
+        // A scoped future may be polled by one task and then by another.
+        entered.task = task::try_id();
+    }
+    let mut exit = Exit(scope);
+    exit.swap();
+    f()
 }
 
 impl Context {
     pub(crate) fn new(session: SessionState) -> Self {
-        Self { session }
+        Self { session, ended: None }
+    }
+
+    /// A context in which nothing is bound.
+    #[must_use]
+    pub fn unbound() -> Self {
+        Self::new(SessionState::unbound())
     }
 
     /// The context of the innermost scope, or one that has nothing bound where none is entered.
@@ -55,10 +103,12 @@ impl Context {
     #[must_use]
     pub fn current() -> Self {
         CURRENT
-            .try_with(|scope| scope.is_own().then(|| scope.context.borrow().clone()))
+            .try_with(|current| {
+                current.borrow().as_ref().filter(|scope| scope.is_own()).map(|scope| scope.context.clone())
+            })
             .ok()
             .flatten()
-            .unwrap_or_else(|| Self::new(SessionState::unbound()))
+            .unwrap_or_else(Self::unbound)
     }
 
     /// The session variables of this context.
@@ -67,18 +117,52 @@ impl Context {
         &self.session
     }
 
+    /// Whether the scope has ended in which the session was entered.
+    ///
+    /// A bound callback and an inherited task may outlive that scope: they still have its session, and can tell by this
+    /// that nobody waits for them there. False where nothing was entered.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session};
+    ///
+    /// let kept = Session::new().chat_id("42").sync_scope(|| {
+    ///     assert!(!Context::current().is_finished());
+    ///     Context::current()
+    /// });
+    /// assert_eq!(kept.session().chat_id().as_bound(), Some("42"));
+    /// assert!(kept.is_finished());
+    /// ```
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.ended.as_ref().is_some_and(|ended| ended.load(Ordering::Acquire))
+    }
+
+    /// Makes this the context of a scope that ends when what is returned is dropped.
+    pub(crate) fn begin(&mut self) -> Ending {
+        Ending(self.ended.insert(Arc::default()).clone())
+    }
+
     /// Puts what `change` makes of the current session in its place, for `verb`.
     pub(crate) fn update(
         verb: &'static str,
         change: impl FnOnce(&SessionState) -> SessionState,
     ) -> Result<(), NotInScope> {
-        let replaced = CURRENT.try_with(|scope| {
-            scope.is_own().then(|| {
-                // Two steps, so that the old value is dropped when the cell is no longer borrowed.
-                let session = change(&scope.context.borrow().session);
-                scope.context.replace(Self::new(session))
-            })
+        let replaced = CURRENT.try_with(|current| {
+            let mut current = current.borrow_mut();
+            let scope = current.as_mut().filter(|scope| scope.is_own())?;
+            scope.context.session = change(&scope.context.session);
+            Some(())
         });
-        replaced.ok().flatten().map(drop).ok_or(NotInScope { verb })
+        replaced.ok().flatten().ok_or(NotInScope { verb })
+    }
+}
+
+/// Ends a scope when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Ending(Arc<AtomicBool>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }

@@ -42,3 +42,100 @@ impl fmt::Debug for NotUnicode {
         f.debug_struct("NotUnicode").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+/// An input is no snapshot, or not one that is taken here. Nothing of it was bound.
+///
+/// The messages name fields and variables, never values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The input is larger than the limit.
+    #[error(
+        "the snapshot has {size} bytes, and the limit is {limit}; raise Limits::bytes if its source can be trusted"
+    )]
+    TooLarge {
+        /// The size of the input, in bytes.
+        size: usize,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The input nests deeper than the limit.
+    #[error(
+        "the snapshot nests {depth} deep, and the limit is {limit}; raise Limits::depth if its source can be trusted"
+    )]
+    TooDeep {
+        /// How deep the input nests.
+        depth: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The input is not JSON, or not a snapshot's.
+    #[error("not the JSON of a snapshot: {reason}; Snapshot::to_json writes it")]
+    Malformed {
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// The snapshot has another version.
+    #[error("the snapshot is not of version {supported}, the only one that is read here")]
+    Version {
+        /// The version that is read.
+        supported: u64,
+    },
+    /// A field or variable is there twice, so that one of the two would be lost.
+    #[error("the snapshot has {name:?} twice; leave one of them out")]
+    Duplicate {
+        /// The field or variable.
+        name: String,
+    },
+    /// A field or variable that holds text holds something else.
+    #[error(
+        "the snapshot's {name:?} is no text; give a string, \"\" for what is cleared, and nothing for what is unset"
+    )]
+    NotText {
+        /// The field or variable.
+        name: String,
+    },
+    /// A field that is true or false is neither.
+    #[error("the snapshot's {name:?} is neither true nor false (in a mapping \"1\" or \"0\")")]
+    NotBoolean {
+        /// The field.
+        name: String,
+    },
+    /// A field or variable is not known here, and unknown ones are refused.
+    #[error("the snapshot has {name:?}, which is not known here; read it with Unknown::Keep, or update the reader")]
+    Unknown {
+        /// The field or variable.
+        name: String,
+    },
+}
+
+/// A session cannot be put into a header, or the header is none of ours. Nothing was changed.
+///
+/// The messages name variables, never values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CarrierError {
+    /// The header is larger than what is sent and taken.
+    #[error("the session header has {size} bytes, and the limit is {limit}; send the session in the job's own data")]
+    TooLarge {
+        /// The size of the header, in bytes.
+        size: usize,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The header is there more than once, so it cannot be told whose session it is.
+    #[error("the session header is there more than once; send one")]
+    Twice,
+    /// An entry of the header has no name that can be read.
+    #[error("an entry of the session header is not NAME=VALUE, percent-encoded; write it with inject")]
+    NoName,
+    /// An entry's value is not percent-encoded UTF-8.
+    #[error("the value of {name:?} in the session header is not percent-encoded UTF-8; write it with inject")]
+    NotEncoded {
+        /// The variable.
+        name: String,
+    },
+    /// The entries are no snapshot.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+}

@@ -31,7 +31,19 @@
 //! The names, their order and the meaning of each verb are those of Hermes Agent's `gateway/session_context.py`. With
 //! the feature `python` the same rules serve Python, where a task's value lives in a real `contextvars.ContextVar`.
 
+/// A warning of this crate, where anybody can hear it.
+macro_rules! warn {
+    ($($message:tt)+) => {{
+        #[cfg(feature = "tracing")]
+        tracing::warn!($($message)+);
+        #[cfg(not(feature = "tracing"))]
+        let _ = format_args!($($message)+);
+    }};
+}
+
+mod carrier;
 mod context;
+mod cwd;
 mod environ;
 mod error;
 mod explain;
@@ -41,20 +53,27 @@ mod python;
 mod scope;
 mod session;
 mod shape;
+mod snapshot;
+mod spawn;
 mod state;
 #[cfg(feature = "tracing")]
 mod trace;
+pub mod var;
 
+pub use carrier::{Extractor, Injector, MAX_HEADER_BYTES, SESSION_HEADER, extract, inject};
 pub use context::Context;
-pub use error::{NotInScope, NotUnicode, UnknownName};
+pub use cwd::{configured_cwd, resolve_cwd};
+pub use error::{CarrierError, NotInScope, NotUnicode, SnapshotError, UnknownName};
 pub use explain::{Explanation, ForChild, Layer, explain, explain_all, explain_with_value};
 pub use names::{Group, VARIABLES, Variable};
-pub use scope::Scope;
+pub use scope::{Scope, WithSession, bind, bind_fn, bind_mut};
 pub use session::{
     NON_MESSAGING_SESSION_SURFACES, Session, async_delivery_supported, clear_session_vars, declare_stateless_channel,
     get_session_env, get_session_env_os, reset_session_vars, scoped_current_session_id, session_context_engaged,
-    session_is_messaging_surface, set_current_session_id, set_session_vars, try_get_session_env,
+    session_is_messaging_surface, set_current_session_id, set_session_vars, source_route_metadata, try_get_session_env,
 };
+pub use snapshot::{Change, Limits, Snapshot, Unknown};
+pub use spawn::{JoinSetExt, spawn, spawn_blocking, spawn_detached, spawn_local, spawn_thread};
 pub use state::{SessionState, Value, VarState};
 #[cfg(feature = "tracing")]
 pub use trace::session_span;

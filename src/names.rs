@@ -31,46 +31,86 @@ impl Variable {
         Self { optional: true, ..Self::session(name, keyword) }
     }
 
-    const fn cron_delivery(name: &'static str) -> Self {
+    const fn cron_delivery(name: &'static str, _: &'static str) -> Self {
         Self { name, keyword: None, group: Group::CronDelivery, optional: true }
     }
 }
 
-/// The session variables of Hermes Agent, in its order.
-///
-/// Whether a completion can be delivered later is not among them: it is a capability, not a string that a child gets
-/// ([`async_delivery_supported`](crate::async_delivery_supported)).
-pub const VARIABLES: [Variable; 22] = [
-    Variable::session("HERMES_SESSION_PLATFORM", "platform"),
-    Variable::session("HERMES_SESSION_SOURCE", "source"),
-    Variable::session("HERMES_SESSION_CHAT_ID", "chat_id"),
-    Variable::session("HERMES_SESSION_CHAT_TYPE", "chat_type"),
-    Variable::session("HERMES_SESSION_CHAT_NAME", "chat_name"),
-    Variable::session("HERMES_SESSION_THREAD_ID", "thread_id"),
-    Variable::session("HERMES_SESSION_USER_ID", "user_id"),
-    Variable::session("HERMES_SESSION_USER_ID_ALT", "user_id_alt"),
-    Variable::session("HERMES_SESSION_USER_NAME", "user_name"),
-    Variable::session("HERMES_SESSION_SCOPE_ID", "scope_id"),
-    Variable::session("HERMES_SESSION_KEY", "session_key"),
-    Variable::session(SESSION_ID, "session_id"),
-    Variable::session("HERMES_UI_SESSION_ID", "ui_session_id"),
-    Variable::session("HERMES_SESSION_MESSAGE_ID", "message_id"),
-    Variable::session("HERMES_SESSION_PROFILE", "profile"),
-    Variable::session("HERMES_BROWSER_CONTROL_PRINCIPAL", "browser_control_principal"),
-    Variable::session("HERMES_BROWSER_CONTROL_TRANSPORT_FAMILY", "browser_control_transport_family"),
-    Variable::optional("HERMES_CRON_SESSION", "cron_session"),
-    Variable::session("HERMES_SESSION_PARENT_CHAT_ID", "parent_chat_id"),
-    Variable::cron_delivery("HERMES_CRON_AUTO_DELIVER_PLATFORM"),
-    Variable::cron_delivery("HERMES_CRON_AUTO_DELIVER_CHAT_ID"),
-    Variable::cron_delivery("HERMES_CRON_AUTO_DELIVER_THREAD_ID"),
-];
+/// The table: the kind of each variable, what Rust calls it, its environment name, and what it is. Given to a macro, so
+/// that whatever has an item for each variable is made from this one list.
+macro_rules! each_variable {
+    ($visit:ident) => {
+        $visit! {
+            session platform "HERMES_SESSION_PLATFORM" "the surface on which the session talks, such as `telegram`";
+            session source "HERMES_SESSION_SOURCE" "what started the session where there is no platform, such as `tui`";
+            session chat_id "HERMES_SESSION_CHAT_ID" "the chat";
+            session chat_type "HERMES_SESSION_CHAT_TYPE" "the kind of chat, such as `group`";
+            session chat_name "HERMES_SESSION_CHAT_NAME" "the chat's display name";
+            session thread_id "HERMES_SESSION_THREAD_ID" "the thread or topic in the chat";
+            session user_id "HERMES_SESSION_USER_ID" "the user who talks";
+            session user_id_alt "HERMES_SESSION_USER_ID_ALT" "the same user's other id, where the platform has two";
+            session user_name "HERMES_SESSION_USER_NAME" "the user's display name";
+            session scope_id "HERMES_SESSION_SCOPE_ID" "the guild, workspace or server that the chat belongs to";
+            session session_key "HERMES_SESSION_KEY" "the key under which the host keeps the session";
+            session session_id "HERMES_SESSION_ID" "the durable id of the conversation";
+            session ui_session_id "HERMES_UI_SESSION_ID" "the tab or window that is open on the session";
+            session message_id "HERMES_SESSION_MESSAGE_ID" "the message that started the turn, to reply to";
+            session profile "HERMES_SESSION_PROFILE" "the profile in which the session runs";
+            session browser_control_principal "HERMES_BROWSER_CONTROL_PRINCIPAL" "on whose behalf a browser is driven";
+            session browser_control_transport_family "HERMES_BROWSER_CONTROL_TRANSPORT_FAMILY" "how that browser is reached";
+            optional cron_session "HERMES_CRON_SESSION"
+                "`1` for a scheduled run, empty for one that is not and masks the environment";
+            session parent_chat_id "HERMES_SESSION_PARENT_CHAT_ID" "the chat in which the thread was opened";
+            cron_delivery cron_auto_deliver_platform "HERMES_CRON_AUTO_DELIVER_PLATFORM"
+                "the platform to which a scheduled job delivers";
+            cron_delivery cron_auto_deliver_chat_id "HERMES_CRON_AUTO_DELIVER_CHAT_ID"
+                "the chat to which a scheduled job delivers";
+            cron_delivery cron_auto_deliver_thread_id "HERMES_CRON_AUTO_DELIVER_THREAD_ID"
+                "the thread to which a scheduled job delivers";
+        }
+    };
+}
+pub(crate) use each_variable;
 
-/// The durable id of the conversation.
-pub(crate) const SESSION_ID: &str = "HERMES_SESSION_ID";
+macro_rules! table {
+    ($($kind:ident $field:ident $name:literal $doc:literal;)+) => {
+        /// The session variables of Hermes Agent, in its order.
+        ///
+        /// Whether a completion can be delivered later is not among them: it is a capability, not a string that a
+        /// child gets ([`async_delivery_supported`](crate::async_delivery_supported)).
+        pub const VARIABLES: [Variable; [$($name),+].len()] = [$(Variable::$kind($name, stringify!($field))),+];
+    };
+}
+each_variable!(table);
 
-/// The variable that holds whether a completion can be delivered later. Python sees it by this name; no child gets it.
-#[cfg(feature = "python")]
+/// The position of the variable with this environment name. For constants: a name that is not in the table does not
+/// compile.
+pub(crate) const fn position(name: &str) -> usize {
+    let mut at = 0;
+    while !is_same(VARIABLES[at].name.as_bytes(), name.as_bytes()) {
+        at += 1;
+    }
+    at
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+/// Whether a completion can be delivered later, where it is a variable beside the others: in Python, and in a mapping.
+/// No child gets it.
 pub(crate) const ASYNC_DELIVERY: &str = "HERMES_SESSION_ASYNC_DELIVERY";
+
+/// The session's working directory, where it is a variable beside the others: in Python, and in a mapping. No child gets
+/// it.
+pub(crate) const SESSION_CWD: &str = "HERMES_SESSION_CWD";
+
+/// The working directory that the whole process states; the session's own goes before it.
+pub(crate) const PROCESS_CWD: &str = "TERMINAL_CWD";
 
 /// Present and not empty in a board worker, whose parent is gone when its turn ends.
 pub(crate) const BOARD_TASK: &str = "HERMES_KANBAN_TASK";

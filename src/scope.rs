@@ -1,45 +1,67 @@
-//! Entering a context, for a future and for a closure.
+//! Entering a context: for a future, a stream, a sink and a closure.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context as Poller, Poll};
+use std::task::{Context as Poller, Poll, ready};
 
+use futures_core::Stream;
+use futures_sink::Sink;
 use pin_project_lite::pin_project;
-use tokio::task::futures::TaskLocalFuture;
 
-use crate::context::{CURRENT, Context, ScopeCell};
+use crate::context::{Context, Ending, Entered, enter};
+use crate::session::Session;
 
 pin_project! {
-    /// A future that runs inside a scope: the context is in place on each poll, and while the future is dropped.
+    /// A future, stream or sink that runs inside a scope: the context is in place on each poll, and while what is
+    /// inside is dropped.
     ///
-    /// Made by [`Context::scope`] and [`Session::scope`](crate::Session::scope).
-    #[must_use = "futures do nothing unless polled"]
-    pub struct Scope<F> {
+    /// Made by [`Context::scope`], [`Session::scope`] and [`WithSession`].
+    #[must_use = "futures, streams and sinks do nothing unless polled"]
+    pub struct Scope<T> {
+        // `None` while it is entered, and only then.
+        entered: Option<Entered>,
+        ending: Option<Ending>,
+        // `None` once the scope's own drop has taken it out, after which nothing polls.
         #[pin]
-        inner: TaskLocalFuture<ScopeCell, Inside<F>>,
-    }
-}
-
-pin_project! {
-    /// The future itself, which tells the scope by which task it is polled and dropped.
-    struct Inside<F> {
-        #[pin]
-        future: F,
+        inner: Option<T>,
     }
 
-    impl<F> PinnedDrop for Inside<F> {
-        fn drop(_this: Pin<&mut Self>) {
-            enter();
+    impl<T> PinnedDrop for Scope<T> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            enter(this.entered, || this.inner.set(None));
         }
     }
 }
 
-impl<F: Future> Future for Inside<F> {
-    type Output = F::Output;
+/// Why a scope that can still be polled has something inside.
+const DROPPED: &str = "only the drop takes out what is inside";
 
-    fn poll(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<F::Output> {
-        enter();
-        self.project().future.poll(poller)
+impl<T> Scope<T> {
+    fn new(context: Context, ending: Option<Ending>, inner: T) -> Self {
+        Self { entered: Some(Entered::new(context)), ending, inner: Some(inner) }
+    }
+
+    /// The context as it is inside: the one that was entered, or what the verbs have made of it since.
+    #[must_use]
+    pub fn context(&self) -> Context {
+        self.entered.as_ref().map_or_else(Context::current, |entered| entered.context().clone())
+    }
+
+    /// Runs `poll` on what is inside, in the scope, and ends the scope when that `is_last`.
+    fn poll_inside<R>(
+        self: Pin<&mut Self>,
+        poll: impl FnOnce(Pin<&mut T>) -> Poll<R>,
+        is_last: impl FnOnce(&R) -> bool,
+    ) -> Poll<R> {
+        let this = self.project();
+        let inner = this.inner.as_pin_mut().expect(DROPPED);
+        let result = ready!(enter(this.entered, || poll(inner)));
+        if is_last(&result) {
+            *this.ending = None;
+        }
+        Poll::Ready(result)
     }
 }
 
@@ -47,39 +69,280 @@ impl<F: Future> Future for Scope<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<F::Output> {
-        self.project().inner.poll(poller)
+        self.poll_inside(|future| future.poll(poller), |_| true)
     }
 }
 
-impl<F> std::fmt::Debug for Scope<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<S: Stream> Stream for Scope<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Option<S::Item>> {
+        self.poll_inside(|stream| stream.poll_next(poller), Option::is_none)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.inner.as_ref().expect(DROPPED).size_hint()
+    }
+}
+
+impl<S: Sink<Item>, Item> Sink<Item> for Scope<S> {
+    type Error = S::Error;
+
+    fn poll_ready(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Result<(), S::Error>> {
+        self.poll_inside(|sink| sink.poll_ready(poller), |_| false)
+    }
+
+    fn start_send(self: Pin<&mut Self>, item: Item) -> Result<(), S::Error> {
+        let this = self.project();
+        let sink = this.inner.as_pin_mut().expect(DROPPED);
+        enter(this.entered, || sink.start_send(item))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Result<(), S::Error>> {
+        self.poll_inside(|sink| sink.poll_flush(poller), |_| false)
+    }
+
+    fn poll_close(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Result<(), S::Error>> {
+        self.poll_inside(|sink| sink.poll_close(poller), |_| true)
+    }
+}
+
+impl<T> fmt::Debug for Scope<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").finish_non_exhaustive()
     }
 }
 
-/// Both callers run inside the scope, unless the thread's storage is gone: then there is nothing to tell.
-fn enter() {
-    let _ = CURRENT.try_with(ScopeCell::enter);
-}
-
 impl Context {
-    /// Wraps `future` so that it runs with this context.
+    /// Wraps a future, stream or sink so that it runs with this context.
     ///
-    /// The scope replaces what the caller has bound, for the future alone. What the future's verbs change is seen
+    /// The scope replaces what the caller has bound, for what is inside alone. What the verbs change there is seen
     /// inside the scope and not outside. Tasks that it starts with plain [`tokio::spawn`], or in a
-    /// [`LocalSet`](tokio::task::LocalSet), inherit nothing, also where this future's own polling drives them.
-    pub fn scope<F: Future>(self, future: F) -> Scope<F> {
-        Scope { inner: CURRENT.scope(ScopeCell::new(self), Inside { future }) }
+    /// [`LocalSet`](tokio::task::LocalSet), inherit nothing, also where its own polling drives them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hermes_env_bridge::{Context, Session, get_session_env};
+    ///
+    /// let context = Session::new().chat_id("42").sync_scope(Context::current);
+    /// let chat = context.scope(async { get_session_env("HERMES_SESSION_CHAT_ID", "none") }).await;
+    /// assert_eq!(chat, "42");
+    /// # }
+    /// ```
+    pub fn scope<T>(self, inner: T) -> Scope<T> {
+        Scope::new(self, None, inner)
     }
 
     /// Runs `f` with this context and returns what it returns; the caller's own is back afterwards, also on a panic.
     ///
     /// Tasks that `f` drives with a `block_on` are not inside: only the future that it blocks on is.
-    ///
-    /// # Panics
-    ///
-    /// If the thread is so far in its teardown that it has no task-local storage any more.
     pub fn sync_scope<R>(self, f: impl FnOnce() -> R) -> R {
-        CURRENT.sync_scope(ScopeCell::new(self), f)
+        enter(&mut Some(Entered::new(self)), f)
+    }
+
+    /// A closure that runs `f` with this context, wherever and whenever it is called. `f` is dropped in it as well.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session, get_session_env};
+    ///
+    /// let context = Session::new().chat_id("42").sync_scope(Context::current);
+    /// let job = context.bind(|| get_session_env("HERMES_SESSION_CHAT_ID", "none"));
+    /// assert_eq!(std::thread::spawn(job).join().unwrap(), "42");
+    /// ```
+    pub fn bind<F: FnOnce() -> R, R>(self, f: F) -> impl FnOnce() -> R + use<F, R> {
+        let bound = Bound::new(self, f);
+        move || bound.call_once()
+    }
+
+    /// As [`bind`](Self::bind), for a callback that takes an argument (a tuple, for several) and is called many times.
+    ///
+    /// Each call starts from the context as it was bound: what a call changes, the next one does not see.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session, get_session_env};
+    ///
+    /// let context = Session::new().chat_id("42").sync_scope(Context::current);
+    /// let answer = context.bind_fn(|text: &str| format!("{}: {text}", get_session_env("HERMES_SESSION_CHAT_ID", "?")));
+    /// assert_eq!((answer("hi"), answer("bye")), ("42: hi".to_owned(), "42: bye".to_owned()));
+    /// ```
+    pub fn bind_fn<F: Fn(A) -> R, A, R>(self, f: F) -> impl Fn(A) -> R + use<F, A, R> {
+        let bound = Bound::new(self, f);
+        move |argument| bound.context.clone().sync_scope(|| bound.inner()(argument))
+    }
+
+    /// As [`bind_fn`](Self::bind_fn), for a callback that changes what it has captured.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session, get_session_env};
+    ///
+    /// let context = Session::new().chat_id("42").sync_scope(Context::current);
+    /// let mut replies = Vec::new();
+    /// let mut on_line = context.bind_mut(|line: u32| replies.push((get_session_env("HERMES_SESSION_CHAT_ID", "?"), line)));
+    /// on_line(1);
+    /// on_line(2);
+    /// drop(on_line);
+    /// assert_eq!(replies, [("42".to_owned(), 1), ("42".to_owned(), 2)]);
+    /// ```
+    pub fn bind_mut<F: FnMut(A) -> R, A, R>(self, f: F) -> impl FnMut(A) -> R + use<F, A, R> {
+        let mut bound = Bound::new(self, f);
+        move |argument| bound.context.clone().sync_scope(|| bound.inner_mut()(argument))
+    }
+}
+
+/// A closure and the context in which it is called and dropped.
+struct Bound<F> {
+    context: Context,
+    /// `None` once it was called for the only time, or its drop has begun.
+    inner: Option<F>,
+}
+
+/// Why a closure that can still be called is there.
+const CALLED: &str = "only the one call and the drop take out the closure";
+
+impl<F> Bound<F> {
+    fn new(context: Context, inner: F) -> Self {
+        Self { context, inner: Some(inner) }
+    }
+
+    fn inner(&self) -> &F {
+        self.inner.as_ref().expect(CALLED)
+    }
+
+    fn inner_mut(&mut self) -> &mut F {
+        self.inner.as_mut().expect(CALLED)
+    }
+
+    fn call_once<R>(mut self) -> R
+    where
+        F: FnOnce() -> R,
+    {
+        let inner = self.inner.take().expect(CALLED);
+        self.context.clone().sync_scope(inner)
+    }
+}
+
+impl<F> Drop for Bound<F> {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.take() {
+            self.context.clone().sync_scope(|| drop(inner));
+        }
+    }
+}
+
+/// Binds `f` to the context of this moment; see [`Context::bind`]. For jobs of thread pools, timers and channels.
+///
+/// ```
+/// use hermes_env_bridge::{Session, bind, get_session_env};
+///
+/// let job = Session::new().chat_id("42").sync_scope(|| bind(|| get_session_env("HERMES_SESSION_CHAT_ID", "none")));
+/// assert_eq!(job(), "42");
+/// ```
+pub fn bind<F: FnOnce() -> R, R>(f: F) -> impl FnOnce() -> R + use<F, R> {
+    Context::current().bind(f)
+}
+
+/// Binds a callback to the context of this moment; see [`Context::bind_fn`].
+///
+/// ```
+/// use hermes_env_bridge::{Session, bind_fn, get_session_env};
+///
+/// let callback = Session::new().chat_id("42").sync_scope(|| {
+///     bind_fn(|text: &str| format!("{}: {text}", get_session_env("HERMES_SESSION_CHAT_ID", "none")))
+/// });
+/// assert_eq!(callback("hi"), "42: hi");
+/// ```
+pub fn bind_fn<F: Fn(A) -> R, A, R>(f: F) -> impl Fn(A) -> R + use<F, A, R> {
+    Context::current().bind_fn(f)
+}
+
+/// Binds a callback that changes what it has captured to the context of this moment; see [`Context::bind_mut`].
+///
+/// ```
+/// use hermes_env_bridge::{Session, bind_mut, get_session_env};
+///
+/// let mut calls = 0;
+/// let mut callback = Session::new().chat_id("42").sync_scope(|| {
+///     bind_mut(|()| {
+///         calls += 1;
+///         (calls, get_session_env("HERMES_SESSION_CHAT_ID", "none"))
+///     })
+/// });
+/// assert_eq!((callback(()), callback(())), ((1, "42".to_owned()), (2, "42".to_owned())));
+/// ```
+pub fn bind_mut<F: FnMut(A) -> R, A, R>(f: F) -> impl FnMut(A) -> R + use<F, A, R> {
+    Context::current().bind_mut(f)
+}
+
+/// Entering a session from the end of an expression: for every future, stream and sink.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use hermes_env_bridge::{Session, WithSession, get_session_env};
+///
+/// let reply = async { get_session_env("HERMES_SESSION_CHAT_ID", "none") };
+/// assert_eq!(reply.with_session(Session::new().chat_id("42")).await, "42");
+/// # }
+/// ```
+pub trait WithSession: Sized {
+    /// Runs this as `session`, and trips the [latch](crate::session_context_engaged); see [`Session::scope`].
+    fn with_session(self, session: Session) -> Scope<Self> {
+        session.scope(self)
+    }
+
+    /// Runs this with the context that is current now, wherever it will be polled: for what is handed to another task.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hermes_env_bridge::{Session, WithSession, get_session_env};
+    ///
+    /// let chat = Session::new().chat_id("42").scope(async {
+    ///     let mut set = tokio::task::JoinSet::new();
+    ///     set.spawn(async { get_session_env("HERMES_SESSION_CHAT_ID", "none") }.in_current_session());
+    ///     set.join_next().await.unwrap().unwrap()
+    /// });
+    /// assert_eq!(chat.await, "42");
+    /// # }
+    /// ```
+    fn in_current_session(self) -> Scope<Self> {
+        Context::current().scope(self)
+    }
+}
+
+impl<T> WithSession for T {}
+
+impl Session {
+    /// Wraps a future, stream or sink so that it runs as this session, and trips the
+    /// [latch](crate::session_context_engaged).
+    ///
+    /// The session replaces the caller's for what is inside alone; see [`Context::scope`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hermes_env_bridge::{Session, get_session_env};
+    ///
+    /// let chat = Session::new().chat_id("42").scope(async { get_session_env("HERMES_SESSION_CHAT_ID", "none") });
+    /// assert_eq!(chat.await, "42");
+    /// # }
+    /// ```
+    pub fn scope<T>(self, inner: T) -> Scope<T> {
+        let (context, ending) = self.enter();
+        Scope::new(context, Some(ending), inner)
+    }
+
+    /// Runs `f` as this session, and trips the [latch](crate::session_context_engaged).
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Session, get_session_env};
+    ///
+    /// let chat = Session::new().chat_id("42").sync_scope(|| get_session_env("HERMES_SESSION_CHAT_ID", "none"));
+    /// assert_eq!(chat, "42");
+    /// ```
+    pub fn sync_scope<R>(self, f: impl FnOnce() -> R) -> R {
+        let (context, _ending) = self.enter();
+        context.sync_scope(f)
     }
 }

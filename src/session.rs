@@ -2,16 +2,14 @@
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::context::Context;
+use crate::context::{Context, Ending};
 use crate::environ::{Environ, ProcessEnviron};
 use crate::error::{NotInScope, NotUnicode, UnknownName};
-use crate::names::{BOARD_TASK, PROCESS_PLATFORM, SESSION_ID, VARIABLES};
-use crate::scope::Scope;
+use crate::names::{BOARD_TASK, PROCESS_PLATFORM, VARIABLES, each_variable, position};
 use crate::shape::{self, Shape};
-use crate::state::{SessionState, VarState};
+use crate::state::{SessionState, Value, VarState};
 
 /// Has a session ever been bound in this process?
 static ENGAGED: AtomicBool = AtomicBool::new(false);
@@ -52,19 +50,26 @@ pub const NON_MESSAGING_SESSION_SURFACES: [&str; 12] = [
 pub struct Session {
     given: [Option<VarState>; VARIABLES.len()],
     no_async_delivery: bool,
+    cwd: Option<Value>,
 }
 
 macro_rules! stating {
-    ($($(#[$doc:meta])+ $keyword:ident;)+) => {
-        $($(#[$doc])+
-        pub fn $keyword(self, value: &str) -> Self {
-            self.state(stringify!($keyword), value)
-        })+
-
-        #[cfg(test)]
-        const STATING: &[&str] = &[$(stringify!($keyword)),+];
+    (@cron_delivery $($rest:tt)+) => {};
+    (@$kind:ident $field:ident $name:literal $doc:literal) => {
+        #[doc = concat!("States `", $name, "`: ", $doc, ".")]
+        pub fn $field(mut self, value: &str) -> Self {
+            self.given[const { position($name) }] = Some(VarState::bound(value));
+            self
+        }
+    };
+    ($($kind:ident $field:ident $name:literal $doc:literal;)+) => {
+        /// What a session states.
+        impl Session {
+            $(stating! { @$kind $field $name $doc })+
+        }
     };
 }
+each_variable!(stating);
 
 impl Session {
     /// A session that states nothing.
@@ -90,83 +95,30 @@ impl Session {
         Ok(session)
     }
 
-    stating! {
-        /// The surface on which the session talks, such as `telegram`.
-        platform;
-        /// What started the session where there is no platform, such as `tui`.
-        source;
-        /// The chat.
-        chat_id;
-        /// The kind of chat, such as `group`.
-        chat_type;
-        /// The chat's display name.
-        chat_name;
-        /// The thread or topic in the chat.
-        thread_id;
-        /// The user who talks.
-        user_id;
-        /// The same user's other id, where the platform has two.
-        user_id_alt;
-        /// The user's display name.
-        user_name;
-        /// The guild, workspace or server that the chat belongs to.
-        scope_id;
-        /// The key under which the host keeps the session.
-        session_key;
-        /// The durable id of the conversation.
-        session_id;
-        /// The tab or window that is open on the session.
-        ui_session_id;
-        /// The message that started the turn, to reply to.
-        message_id;
-        /// The profile in which the session runs.
-        profile;
-        /// On whose behalf a browser is driven.
-        browser_control_principal;
-        /// How that browser is reached.
-        browser_control_transport_family;
-        /// `"1"` for a scheduled run, `""` for one that is not and masks the environment; unset if not stated.
-        cron_session;
-        /// The chat in which the thread was opened.
-        parent_chat_id;
-    }
-
     /// States whether a completion can be delivered after the turn. It can, unless this says otherwise.
     pub fn async_delivery(self, supported: bool) -> Self {
         Self { no_async_delivery: !supported, ..self }
     }
 
-    /// Wraps `future` so that it runs as this session, and trips the [latch](session_context_engaged).
-    ///
-    /// The session replaces the caller's for the future alone; see [`Context::scope`].
-    pub fn scope<F: Future>(self, future: F) -> Scope<F> {
-        self.enter().scope(future)
+    /// States the directory in which the session works; see [`resolve_cwd`](crate::resolve_cwd). White space around it
+    /// does not count. The process's own directory is never changed.
+    pub fn cwd(self, cwd: &str) -> Self {
+        Self { cwd: Value::new(cwd.trim_matches(is_space)), ..self }
     }
 
-    /// Runs `f` as this session, and trips the [latch](session_context_engaged).
-    ///
-    /// # Panics
-    ///
-    /// As [`Context::sync_scope`].
-    pub fn sync_scope<R>(self, f: impl FnOnce() -> R) -> R {
-        self.enter().sync_scope(f)
-    }
-
-    fn enter(self) -> Context {
+    /// The context of a scope that is this session's, and what ends it. Trips the latch.
+    pub(crate) fn enter(self) -> (Context, Ending) {
         engage();
-        Context::new(self.bind_over(&SessionState::unbound()))
+        let mut context = Context::new(self.bind_over(&SessionState::unbound()));
+        let ending = context.begin();
+        (context, ending)
     }
 
     fn bind_over(mut self, state: &SessionState) -> SessionState {
-        state.with(Shape::TABLE.bind(|at| self.given[at].take()), Some(!self.no_async_delivery))
-    }
-
-    /// Every keyword that [`Session::new`] offers is one of the table's.
-    fn state(mut self, keyword: &str, value: &str) -> Self {
-        if let Some(at) = Shape::TABLE.position_of_argument(keyword) {
-            self.given[at] = Some(VarState::bound(value));
-        }
-        self
+        state
+            .with(Shape::TABLE.bind(|at| self.given[at].take()))
+            .with_async_delivery(Some(!self.no_async_delivery))
+            .with_cwd(self.cwd)
     }
 }
 
@@ -183,13 +135,13 @@ pub fn set_session_vars(session: Session) -> Result<(), NotInScope> {
 
 /// Clears every session variable of the innermost scope, so that each masks the environment.
 ///
-/// Whether a completion can be delivered later is unstated again. A scheduled job's delivery variables are left alone.
+/// Whether a completion can be delivered later, and the working directory, are unstated again. A scheduled job's delivery variables are left alone.
 ///
 /// # Errors
 ///
 /// [`NotInScope`] outside a scope.
 pub fn clear_session_vars() -> Result<(), NotInScope> {
-    Context::update("clear_session_vars", |state| state.with(Shape::TABLE.clear(), None))
+    Context::update("clear_session_vars", |state| unstated(state.with(Shape::TABLE.clear())))
 }
 
 /// Makes every variable of the innermost scope one that was never bound. For the start of a task that must not act
@@ -199,7 +151,12 @@ pub fn clear_session_vars() -> Result<(), NotInScope> {
 ///
 /// [`NotInScope`] outside a scope.
 pub fn reset_session_vars() -> Result<(), NotInScope> {
-    Context::update("reset_session_vars", |state| state.with(Shape::TABLE.reset(), None))
+    Context::update("reset_session_vars", |state| unstated(state.with(Shape::TABLE.reset())))
+}
+
+/// Without what a session states beside its variables.
+fn unstated(state: SessionState) -> SessionState {
+    state.with_async_delivery(None).with_cwd(None)
 }
 
 /// Binds the session id in the innermost scope, and nothing else. The process environment is never written.
@@ -216,10 +173,6 @@ pub fn set_current_session_id(session_id: &str) -> Result<(), NotInScope> {
 /// # Errors
 ///
 /// [`NotInScope`] outside a scope; `f` is not run.
-///
-/// # Panics
-///
-/// As [`Context::sync_scope`].
 pub fn scoped_current_session_id<R>(session_id: Option<&str>, f: impl FnOnce() -> R) -> Result<R, NotInScope> {
     /// Puts the id back on unwinding too. The scope in which it was made is still entered when it is dropped.
     struct Restore(VarState);
@@ -229,7 +182,7 @@ pub fn scoped_current_session_id<R>(session_id: Option<&str>, f: impl FnOnce() -
         }
     }
 
-    let previous = Context::current().session().get(SESSION_ID);
+    let previous = Context::current().session().session_id().clone();
     let inside = session_id.map_or_else(|| previous.clone(), VarState::bound);
     bind_session_id("scoped_current_session_id", &inside)?;
     let _restore = Restore(previous);
@@ -237,8 +190,8 @@ pub fn scoped_current_session_id<R>(session_id: Option<&str>, f: impl FnOnce() -
 }
 
 fn bind_session_id(verb: &'static str, id: &VarState) -> Result<(), NotInScope> {
-    let at = Shape::TABLE.position(SESSION_ID);
-    Context::update(verb, |state| state.with(at.into_iter().map(|at| (at, id.clone())), state.async_delivery()))
+    let at = const { position("HERMES_SESSION_ID") };
+    Context::update(verb, |state| state.with(std::iter::once((at, id.clone()))))
 }
 
 /// States that no completion can be delivered after this turn. Does not trip the [latch](session_context_engaged).
@@ -247,16 +200,38 @@ fn bind_session_id(verb: &'static str, id: &VarState) -> Result<(), NotInScope> 
 ///
 /// [`NotInScope`] outside a scope.
 pub fn declare_stateless_channel() -> Result<(), NotInScope> {
-    Context::update("declare_stateless_channel", |state| state.with(std::iter::empty(), Some(false)))
+    Context::update("declare_stateless_channel", |state| state.clone().with_async_delivery(Some(false)))
 }
 
 /// Reads a session variable by its environment name, as `std::env::var` would be used for it.
 ///
 /// A bound variable answers, cleared ones with `""`; an unset one, and a name that is no session variable, is read
-/// from the environment; then comes `default`, also for a value that is not UTF-8 ([`try_get_session_env`] tells).
+/// from the environment; then comes `default`. It also comes for a value that is not UTF-8, with a warning (feature
+/// `tracing`); [`try_get_session_env`] tells the two apart.
+///
+/// ```
+/// use hermes_env_bridge::{Session, get_session_env};
+///
+/// assert_eq!(get_session_env("HERMES_SESSION_CHAT_ID", "none"), "none");
+/// Session::new().chat_id("42").sync_scope(|| {
+///     assert_eq!(get_session_env("HERMES_SESSION_CHAT_ID", "none"), "42");
+///     assert_eq!(get_session_env("HERMES_SESSION_USER_ID", "none"), "");
+/// });
+/// ```
 #[must_use]
 pub fn get_session_env(name: &str, default: &str) -> String {
-    try_get_session_env(name).ok().flatten().unwrap_or_else(|| default.to_owned())
+    get_or_warn(name).unwrap_or_else(|| default.to_owned())
+}
+
+/// A read in which a value that is not UTF-8 counts as none, and is warned about.
+pub(crate) fn get_or_warn(name: &str) -> Option<String> {
+    match try_get_session_env(name) {
+        Ok(value) => value,
+        Err(error) => {
+            warn!("{error}; the default is used");
+            None
+        }
+    }
 }
 
 /// As [`get_session_env`], with `None` where neither the task nor the environment has a value.
@@ -310,6 +285,46 @@ pub fn session_is_messaging_surface() -> bool {
     messaging
 }
 
+/// Adds the anchors of an inbound message's route (`scope_id`, `parent_chat_id`) to a delivery's metadata, for when the
+/// message itself is gone.
+///
+/// An anchor that `source` states replaces one that is there. Where it states none, the metadata comes back as it was,
+/// `None` included.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use hermes_env_bridge::{Session, source_route_metadata};
+///
+/// let source = Session::new().platform("discord").scope_id("guild");
+/// let metadata = source_route_metadata(&source, None::<BTreeMap<String, String>>);
+/// assert_eq!(metadata, Some(BTreeMap::from([("scope_id".to_owned(), "guild".to_owned())])));
+/// assert_eq!(source_route_metadata(&Session::new(), None::<BTreeMap<String, String>>), None);
+/// ```
+pub fn source_route_metadata<M, V>(source: &Session, metadata: Option<M>) -> Option<M>
+where
+    M: Default + Extend<(String, V)>,
+    V: From<String>,
+{
+    const ANCHORS: [(&str, usize); 2] = [
+        ("scope_id", position("HERMES_SESSION_SCOPE_ID")),
+        ("parent_chat_id", position("HERMES_SESSION_PARENT_CHAT_ID")),
+    ];
+    let anchors: Vec<_> = ANCHORS
+        .into_iter()
+        .filter_map(|(key, at)| match &source.given[at] {
+            Some(VarState::Set(value)) => Some((key.to_owned(), V::from(value.as_str().to_owned()))),
+            _ => None,
+        })
+        .collect();
+    if anchors.is_empty() {
+        return metadata;
+    }
+    let mut metadata = metadata.unwrap_or_default();
+    metadata.extend(anchors);
+    Some(metadata)
+}
+
 /// White space as Python's `str.strip` takes it, so that both faces judge a surface alike: Unicode's, and the four
 /// separators of ASCII.
 fn is_space(c: char) -> bool {
@@ -344,10 +359,10 @@ mod tests {
 
     #[test]
     fn a_session_can_state_every_keyword_of_the_table() {
-        let keywords: Vec<_> = VARIABLES.iter().filter_map(|variable| variable.keyword).collect();
-        assert_eq!(Session::STATING, keywords);
-        for keyword in keywords {
-            assert_eq!(Session::new().state(keyword, "x"), Session::from_pairs([(keyword, "x")]).unwrap());
+        let keywords = VARIABLES.iter().filter_map(|variable| variable.keyword);
+        for (keyword, variable) in keywords.zip(VARIABLES) {
+            let stated = Session::from_pairs([(keyword, "x")]).unwrap().bind_over(&SessionState::unbound());
+            assert_eq!(stated.get(variable.name), VarState::bound("x"));
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
-use crate::names::VARIABLES;
+use crate::names::{VARIABLES, each_variable, position};
 use crate::shape::Shape;
 
 /// A value that is not empty. The empty string is no value: it is [`VarState::Cleared`].
@@ -89,6 +89,7 @@ impl VarState {
 pub struct SessionState {
     variables: Arc<[VarState]>,
     async_delivery: Option<bool>,
+    cwd: Option<Value>,
 }
 
 impl SessionState {
@@ -98,6 +99,7 @@ impl SessionState {
         static UNBOUND: LazyLock<SessionState> = LazyLock::new(|| SessionState {
             variables: VARIABLES.iter().map(|_| VarState::Unset).collect(),
             async_delivery: None,
+            cwd: None,
         });
         UNBOUND.clone()
     }
@@ -114,20 +116,58 @@ impl SessionState {
         self.async_delivery
     }
 
+    /// The directory that was stated for the session's work, as it was stated; [`resolve_cwd`](crate::resolve_cwd)
+    /// makes a path of it.
+    #[must_use]
+    pub fn cwd(&self) -> Option<&str> {
+        self.cwd.as_deref()
+    }
+
+    /// Whether anything is bound: a variable, a statement on async delivery, or a directory.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        *self != Self::unbound()
+    }
+
     /// The states in the order of [`VARIABLES`].
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &VarState)> {
         VARIABLES.iter().map(|variable| variable.name).zip(self.variables.iter())
     }
 
     /// The same session with the given variables, named by position, in new states.
-    pub(crate) fn with(&self, states: impl Iterator<Item = (usize, VarState)>, async_delivery: Option<bool>) -> Self {
+    pub(crate) fn with(&self, states: impl Iterator<Item = (usize, VarState)>) -> Self {
         let mut variables: Vec<VarState> = self.variables.to_vec();
         for (at, state) in states {
             variables[at] = state;
         }
-        Self { variables: variables.into(), async_delivery }
+        Self { variables: variables.into(), ..self.clone() }
+    }
+
+    /// The same session with another statement on async delivery.
+    pub(crate) fn with_async_delivery(self, async_delivery: Option<bool>) -> Self {
+        Self { async_delivery, ..self }
+    }
+
+    /// The same session with another directory.
+    pub(crate) fn with_cwd(self, cwd: Option<Value>) -> Self {
+        Self { cwd, ..self }
     }
 }
+
+macro_rules! states {
+    ($($kind:ident $field:ident $name:literal $doc:literal;)+) => {
+        /// What the session holds for each variable. [`var`](crate::var) has the reads that also ask the environment.
+        impl SessionState {
+            $(
+            #[doc = concat!("The state of `", $name, "`: ", $doc, ".")]
+            #[must_use]
+            pub fn $field(&self) -> &VarState {
+                &self.variables[const { position($name) }]
+            })+
+        }
+    };
+}
+each_variable!(states);
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,188 @@
+//! A snapshot in a header: of an HTTP request, a message of a broker, or a job of a queue.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::error::CarrierError;
+use crate::snapshot::Snapshot;
+
+/// The name of the header. Where names have no case, as in HTTP, any spelling of it is read.
+pub const SESSION_HEADER: &str = "hermes-session";
+
+/// The most bytes of the header's value, which most HTTP servers take for one header.
+pub const MAX_HEADER_BYTES: usize = 8 * 1024;
+
+/// What stands for itself: letters, digits, `-`, `.`, `_` and `~`. Everything else is `%` and two hexadecimal digits
+/// for each byte of its UTF-8.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Metadata that a header can be put into, such as a job's.
+pub trait Injector {
+    /// Puts `value` under `name`, in the place of whatever is there. Both are ASCII without white space.
+    fn set(&mut self, name: &'static str, value: String);
+}
+
+/// Metadata that a header can be read from.
+pub trait Extractor {
+    /// Everything that is there under `name`.
+    fn get_all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str>;
+}
+
+/// Puts the current session into `carrier`, as one header; see [`Snapshot::inject`].
+///
+/// # Errors
+///
+/// [`CarrierError::TooLarge`] if it is larger than [`MAX_HEADER_BYTES`]; nothing is changed.
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// use hermes_env_bridge::{Session, extract, get_session_env, inject};
+///
+/// # fn main() -> Result<(), hermes_env_bridge::CarrierError> {
+/// let mut metadata = HashMap::new();
+/// Session::new().chat_id("42").sync_scope(|| inject(&mut metadata))?;
+/// // In another process, from the job's metadata:
+/// let snapshot = extract(&metadata)?.expect("the job has a session");
+/// assert_eq!(snapshot.restore().sync_scope(|| get_session_env("HERMES_SESSION_CHAT_ID", "none")), "42");
+/// # Ok(())
+/// # }
+/// ```
+pub fn inject(carrier: &mut impl Injector) -> Result<(), CarrierError> {
+    Snapshot::capture().inject(carrier)
+}
+
+/// Reads the session that [`inject`] has put into `carrier`: `None` if there is none.
+///
+/// A header is a claim. Read it only where everybody who can write it may speak for every session, such as the queue
+/// between one's own processes, and never decide by it what somebody is allowed to do.
+///
+/// # Errors
+///
+/// [`CarrierError`], if the header is there twice, too large, or not what `inject` writes.
+pub fn extract(carrier: &impl Extractor) -> Result<Option<Snapshot>, CarrierError> {
+    let mut headers = carrier.get_all(SESSION_HEADER);
+    let Some(header) = headers.next() else { return Ok(None) };
+    if headers.next().is_some() {
+        return Err(CarrierError::Twice);
+    }
+    Snapshot::from_header(header).map(Some)
+}
+
+impl Snapshot {
+    /// Puts this into `carrier`, as one header, in the place of another that is there. A snapshot of nothing is an empty
+    /// header.
+    ///
+    /// # Errors
+    ///
+    /// [`CarrierError::TooLarge`] if it is larger than [`MAX_HEADER_BYTES`]; nothing is changed.
+    pub fn inject(&self, carrier: &mut impl Injector) -> Result<(), CarrierError> {
+        carrier.set(SESSION_HEADER, self.to_header()?);
+        Ok(())
+    }
+
+    /// The value of the header: `NAME=VALUE` of each entry of [`to_mapping`](Self::to_mapping), percent-encoded, with
+    /// `&` between them.
+    ///
+    /// # Errors
+    ///
+    /// [`CarrierError::TooLarge`] if it is larger than [`MAX_HEADER_BYTES`].
+    pub fn to_header(&self) -> Result<String, CarrierError> {
+        let encoded = |text: &str| utf8_percent_encode(text, ENCODED).to_string();
+        let entries: Vec<_> =
+            self.to_mapping().iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        checked(entries.join("&"))
+    }
+
+    /// Reads the value of a header.
+    ///
+    /// # Errors
+    ///
+    /// [`CarrierError`], if it is too large or not what [`to_header`](Self::to_header) writes.
+    pub fn from_header(header: &str) -> Result<Self, CarrierError> {
+        let header = checked(header)?;
+        let entries: Vec<_> = header.split('&').filter(|_| !header.is_empty()).map(entry).collect::<Result<_, _>>()?;
+        let pairs = entries.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        Ok(Self::from_mapping(pairs)?)
+    }
+}
+
+fn checked<H: AsRef<str>>(header: H) -> Result<H, CarrierError> {
+    let size = header.as_ref().len();
+    if size > MAX_HEADER_BYTES { Err(CarrierError::TooLarge { size, limit: MAX_HEADER_BYTES }) } else { Ok(header) }
+}
+
+fn entry(text: &str) -> Result<(String, String), CarrierError> {
+    let (name, value) = text.split_once('=').ok_or(CarrierError::NoName)?;
+    let name = decoded(name).ok_or(CarrierError::NoName)?;
+    match decoded(value) {
+        Some(value) => Ok((name, value)),
+        None => Err(CarrierError::NotEncoded { name }),
+    }
+}
+
+/// The text that `encoded` stands for, `None` where a `%` has no two digits or the bytes are not UTF-8.
+fn decoded(encoded: &str) -> Option<String> {
+    let is_digits = |digits: &str| digits.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    if !encoded.split('%').skip(1).all(is_digits) {
+        return None;
+    }
+    percent_decode_str(encoded).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+}
+
+impl<S: BuildHasher> Injector for HashMap<String, String, S> {
+    fn set(&mut self, name: &'static str, value: String) {
+        self.retain(|key, _| !key.eq_ignore_ascii_case(name));
+        let _ = self.insert(name.to_owned(), value);
+    }
+}
+
+impl<S: BuildHasher> Extractor for HashMap<String, String, S> {
+    fn get_all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
+        self.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Injector for BTreeMap<String, String> {
+    fn set(&mut self, name: &'static str, value: String) {
+        self.retain(|key, _| !key.eq_ignore_ascii_case(name));
+        let _ = self.insert(name.to_owned(), value);
+    }
+}
+
+impl Extractor for BTreeMap<String, String> {
+    fn get_all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
+        self.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Injector for Vec<(String, String)> {
+    fn set(&mut self, name: &'static str, value: String) {
+        self.retain(|(key, _)| !key.eq_ignore_ascii_case(name));
+        self.push((name.to_owned(), value));
+    }
+}
+
+impl Extractor for Vec<(String, String)> {
+    fn get_all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
+        self.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+#[cfg(feature = "http")]
+impl Injector for http::HeaderMap {
+    fn set(&mut self, name: &'static str, value: String) {
+        let value = http::HeaderValue::from_str(&value).expect("percent-encoded text is visible ASCII");
+        let _ = self.insert(http::HeaderName::from_static(name), value);
+    }
+}
+
+/// A value that is not visible ASCII is not what [`inject`] writes, and is read as one that cannot be decoded.
+#[cfg(feature = "http")]
+impl Extractor for http::HeaderMap {
+    fn get_all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
+        http::HeaderMap::get_all(self, name).iter().map(|value| value.to_str().unwrap_or("%"))
+    }
+}
