@@ -57,8 +57,8 @@ macro_rules! stating {
     (@cron_delivery $($rest:tt)+) => {};
     (@$kind:ident $field:ident $name:literal $doc:literal) => {
         #[doc = concat!("States `", $name, "`: ", $doc, ".")]
-        pub fn $field(mut self, value: &str) -> Self {
-            self.given[const { position($name) }] = Some(VarState::bound(value));
+        pub fn $field(mut self, value: impl AsRef<str>) -> Self {
+            self.given[const { position($name) }] = Some(VarState::bound(value.as_ref()));
             self
         }
     };
@@ -102,8 +102,8 @@ impl Session {
 
     /// States the directory in which the session works; see [`resolve_cwd`](crate::resolve_cwd). White space around it
     /// does not count. The process's own directory is never changed.
-    pub fn cwd(self, cwd: &str) -> Self {
-        Self { cwd: Value::new(cwd.trim_matches(is_space)), ..self }
+    pub fn cwd(self, cwd: impl AsRef<str>) -> Self {
+        Self { cwd: Value::new(cwd.as_ref().trim_matches(is_space)), ..self }
     }
 
     /// The context of a scope that is this session's, and what ends it. Trips the latch.
@@ -135,7 +135,8 @@ pub fn set_session_vars(session: Session) -> Result<(), NotInScope> {
 
 /// Clears every session variable of the innermost scope, so that each masks the environment.
 ///
-/// Whether a completion can be delivered later, and the working directory, are unstated again. A scheduled job's delivery variables are left alone.
+/// Whether a completion can be delivered later, and the working directory, are unstated again. A scheduled job's
+/// delivery variables are left alone.
 ///
 /// # Errors
 ///

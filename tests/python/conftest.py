@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,9 @@ from hermes_env_bridge._install import adapt
 # What the caller's shell has of a session would be read by every module that is tested.
 for _name in [name for name in os.environ if name.startswith("HERMES_")]:
     del os.environ[_name]
+
+# A shell ignores SIGINT for what it runs in the background, and every child would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 OWN_FILE = Path(hermes_env_bridge.__file__).with_name("session_context.py")
 
