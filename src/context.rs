@@ -36,6 +36,8 @@ pub(crate) struct Entered {
     context: Context,
     /// The task that entered, `None` outside of tasks.
     task: Option<Id>,
+    /// Ends with this scope; `None` while its session is one that was entered elsewhere.
+    ending: Option<Ending>,
 }
 
 thread_local! {
@@ -45,12 +47,31 @@ thread_local! {
 }
 
 impl Entered {
-    pub(crate) fn new(context: Context) -> Self {
-        Self { context, task: None }
+    /// A scope that carries `context` on.
+    pub(crate) fn carrying(context: Context) -> Self {
+        Self { context, task: None, ending: None }
+    }
+
+    /// A scope in which `session` is entered.
+    pub(crate) fn of(session: SessionState) -> Self {
+        let mut scope = Self::carrying(Context::new(session));
+        scope.own();
+        scope
     }
 
     pub(crate) fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// Makes the session one that was entered here.
+    fn own(&mut self) {
+        let ending = self.ending.get_or_insert_with(|| Ending(Arc::default()));
+        self.context.ended = Some(ending.0.clone());
+    }
+
+    /// Marks the session finished, if it was entered here.
+    pub(crate) fn end(&mut self) {
+        self.ending = None;
     }
 
     fn is_own(&self) -> bool {
@@ -117,7 +138,7 @@ impl Context {
         &self.session
     }
 
-    /// Whether the scope has ended in which the session was entered.
+    /// Whether the scope has ended in which the session was entered, or bound by a verb.
     ///
     /// A bound callback and an inherited task may outlive that scope: they still have its session, and can tell by this
     /// that nobody waits for them there. False where nothing was entered.
@@ -137,27 +158,32 @@ impl Context {
         self.ended.as_ref().is_some_and(|ended| ended.load(Ordering::Acquire))
     }
 
-    /// Makes this the context of a scope that ends when what is returned is dropped.
-    pub(crate) fn begin(&mut self) -> Ending {
-        Ending(self.ended.insert(Arc::default()).clone())
-    }
-
     /// Puts what `change` makes of the current session in its place, for `verb`.
     pub(crate) fn update(
         verb: &'static str,
         change: impl FnOnce(&SessionState) -> SessionState,
     ) -> Result<(), NotInScope> {
-        let replaced = CURRENT.try_with(|current| {
-            let mut current = current.borrow_mut();
-            let scope = current.as_mut().filter(|scope| scope.is_own())?;
+        with_innermost(verb, |scope| scope.context.session = change(&scope.context.session))
+    }
+
+    /// As [`update`](Self::update), by another session: one that ends with the innermost scope.
+    pub(crate) fn replace(
+        verb: &'static str,
+        change: impl FnOnce(&SessionState) -> SessionState,
+    ) -> Result<(), NotInScope> {
+        with_innermost(verb, |scope| {
             scope.context.session = change(&scope.context.session);
-            Some(())
-        });
-        replaced.ok().flatten().ok_or(NotInScope { verb })
+            scope.own();
+        })
     }
 }
 
-/// Ends a scope when it is dropped.
+fn with_innermost(verb: &'static str, f: impl FnOnce(&mut Entered)) -> Result<(), NotInScope> {
+    let changed = CURRENT.try_with(|current| current.borrow_mut().as_mut().filter(|scope| scope.is_own()).map(f));
+    changed.ok().flatten().ok_or(NotInScope { verb })
+}
+
+/// Ends a session's scope when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Ending(Arc<AtomicBool>);
 

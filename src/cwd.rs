@@ -1,11 +1,13 @@
 //! The directory in which a session works. The process's own is never changed.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::context::Context;
 use crate::environ::{Environ, ProcessEnviron};
 use crate::names::PROCESS_CWD;
+use crate::session::is_space;
 
 /// The directory in which this task's commands run: the session's own ([`Session::cwd`](crate::Session::cwd)), else
 /// that of `TERMINAL_CWD`, else the process's.
@@ -54,14 +56,17 @@ pub fn configured_cwd() -> Option<PathBuf> {
 }
 
 fn session_cwd() -> Option<PathBuf> {
-    Context::current().session().cwd().map(PathBuf::from)
+    Context::current().session().cwd().and_then(|cwd| trimmed(cwd.as_ref()))
 }
 
-/// What `TERMINAL_CWD` holds. Only text can have white space taken off; bytes that are not UTF-8 stay as they are.
 fn process_cwd() -> Option<PathBuf> {
-    let value = ProcessEnviron.var_os(PROCESS_CWD.as_ref())?;
-    let path = value.to_str().map_or_else(|| PathBuf::from(&value), |text| PathBuf::from(text.trim()));
-    (!path.as_os_str().is_empty()).then_some(path)
+    ProcessEnviron.var_os(PROCESS_CWD.as_ref()).and_then(|cwd| trimmed(&cwd))
+}
+
+/// The path without the white space around it, `None` if that leaves nothing. Bytes that are not UTF-8 stay as they are.
+fn trimmed(cwd: &OsStr) -> Option<PathBuf> {
+    let path = cwd.to_str().map_or(cwd, |text| text.trim_matches(is_space).as_ref());
+    (!path.is_empty()).then(|| path.into())
 }
 
 /// The directory at `path`; a warning that names its `source`, not the path, where there is none.
@@ -74,6 +79,7 @@ fn stated(path: Option<PathBuf>, source: &str) -> Option<PathBuf> {
     None
 }
 
+#[allow(deprecated, reason = "what it was deprecated for is mended from 1.85 on, and the mark went with 1.87")]
 fn at_home(path: PathBuf) -> PathBuf {
     match (path.strip_prefix("~").map(Path::to_owned), std::env::home_dir()) {
         (Ok(rest), Some(home)) => home.join(rest),

@@ -9,7 +9,7 @@ use futures_core::Stream;
 use futures_sink::Sink;
 use pin_project_lite::pin_project;
 
-use crate::context::{Context, Ending, Entered, enter};
+use crate::context::{Context, Entered, enter};
 use crate::session::Session;
 
 pin_project! {
@@ -19,9 +19,8 @@ pin_project! {
     /// Made by [`Context::scope`], [`Session::scope`] and [`WithSession`].
     #[must_use = "futures, streams and sinks do nothing unless polled"]
     pub struct Scope<T> {
-        // `None` while it is entered, and only then.
+        // While it is entered, and only then, this is what was there before: the outer scope, or `None`.
         entered: Option<Entered>,
-        ending: Option<Ending>,
         // `None` once the scope's own drop has taken it out, after which nothing polls.
         #[pin]
         inner: Option<T>,
@@ -39,8 +38,8 @@ pin_project! {
 const DROPPED: &str = "only the drop takes out what is inside";
 
 impl<T> Scope<T> {
-    fn new(context: Context, ending: Option<Ending>, inner: T) -> Self {
-        Self { entered: Some(Entered::new(context)), ending, inner: Some(inner) }
+    fn new(entered: Entered, inner: T) -> Self {
+        Self { entered: Some(entered), inner: Some(inner) }
     }
 
     /// The context as it is inside: the one that was entered, or what the verbs have made of it since.
@@ -59,7 +58,7 @@ impl<T> Scope<T> {
         let inner = this.inner.as_pin_mut().expect(DROPPED);
         let result = ready!(enter(this.entered, || poll(inner)));
         if is_last(&result) {
-            *this.ending = None;
+            this.entered.as_mut().into_iter().for_each(Entered::end);
         }
         Poll::Ready(result)
     }
@@ -131,14 +130,14 @@ impl Context {
     /// # }
     /// ```
     pub fn scope<T>(self, inner: T) -> Scope<T> {
-        Scope::new(self, None, inner)
+        Scope::new(Entered::carrying(self), inner)
     }
 
     /// Runs `f` with this context and returns what it returns; the caller's own is back afterwards, also on a panic.
     ///
     /// Tasks that `f` drives with a `block_on` are not inside: only the future that it blocks on is.
     pub fn sync_scope<R>(self, f: impl FnOnce() -> R) -> R {
-        enter(&mut Some(Entered::new(self)), f)
+        enter(&mut Some(Entered::carrying(self)), f)
     }
 
     /// A closure that runs `f` with this context, wherever and whenever it is called. `f` is dropped in it as well.
@@ -329,8 +328,7 @@ impl Session {
     /// # }
     /// ```
     pub fn scope<T>(self, inner: T) -> Scope<T> {
-        let (context, ending) = self.enter();
-        Scope::new(context, Some(ending), inner)
+        Scope::new(self.enter(), inner)
     }
 
     /// Runs `f` as this session, and trips the [latch](crate::session_context_engaged).
@@ -342,7 +340,6 @@ impl Session {
     /// assert_eq!(chat, "42");
     /// ```
     pub fn sync_scope<R>(self, f: impl FnOnce() -> R) -> R {
-        let (context, _ending) = self.enter();
-        context.sync_scope(f)
+        enter(&mut Some(self.enter()), f)
     }
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::context::{Context, Ending};
+use crate::context::{Context, Entered};
 use crate::environ::{Environ, ProcessEnviron};
 use crate::error::{NotInScope, NotUnicode, UnknownName};
 use crate::names::{BOARD_TASK, PROCESS_PLATFORM, VARIABLES, each_variable, position};
@@ -103,15 +103,13 @@ impl Session {
     /// States the directory in which the session works; see [`resolve_cwd`](crate::resolve_cwd). White space around it
     /// does not count. The process's own directory is never changed.
     pub fn cwd(self, cwd: impl AsRef<str>) -> Self {
-        Self { cwd: Value::new(cwd.as_ref().trim_matches(is_space)), ..self }
+        Self { cwd: Value::new(cwd.as_ref()), ..self }
     }
 
-    /// The context of a scope that is this session's, and what ends it. Trips the latch.
-    pub(crate) fn enter(self) -> (Context, Ending) {
+    /// A scope that is this session's. Trips the latch.
+    pub(crate) fn enter(self) -> Entered {
         engage();
-        let mut context = Context::new(self.bind_over(&SessionState::unbound()));
-        let ending = context.begin();
-        (context, ending)
+        Entered::of(self.bind_over(&SessionState::unbound()))
     }
 
     fn bind_over(mut self, state: &SessionState) -> SessionState {
@@ -128,7 +126,7 @@ impl Session {
 ///
 /// [`NotInScope`] outside a scope; nothing is bound and the latch is as before.
 pub fn set_session_vars(session: Session) -> Result<(), NotInScope> {
-    Context::update("set_session_vars", |state| session.bind_over(state))?;
+    Context::replace("set_session_vars", |state| session.bind_over(state))?;
     engage();
     Ok(())
 }
@@ -142,7 +140,7 @@ pub fn set_session_vars(session: Session) -> Result<(), NotInScope> {
 ///
 /// [`NotInScope`] outside a scope.
 pub fn clear_session_vars() -> Result<(), NotInScope> {
-    Context::update("clear_session_vars", |state| unstated(state.with(Shape::TABLE.clear())))
+    Context::replace("clear_session_vars", |state| unstated(state.with(Shape::TABLE.clear())))
 }
 
 /// Makes every variable of the innermost scope one that was never bound. For the start of a task that must not act
@@ -152,7 +150,7 @@ pub fn clear_session_vars() -> Result<(), NotInScope> {
 ///
 /// [`NotInScope`] outside a scope.
 pub fn reset_session_vars() -> Result<(), NotInScope> {
-    Context::update("reset_session_vars", |state| unstated(state.with(Shape::TABLE.reset())))
+    Context::replace("reset_session_vars", |state| unstated(state.with(Shape::TABLE.reset())))
 }
 
 /// Without what a session states beside its variables.
@@ -326,9 +324,9 @@ where
     Some(metadata)
 }
 
-/// White space as Python's `str.strip` takes it, so that both faces judge a surface alike: Unicode's, and the four
-/// separators of ASCII.
-fn is_space(c: char) -> bool {
+/// White space as Python's `str.strip` takes it, so that both faces judge a surface or a directory alike: Unicode's, and
+/// the four separators of ASCII.
+pub(crate) fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
 

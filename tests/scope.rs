@@ -1,9 +1,6 @@
 //! A session belongs to the task that entered it, whatever else runs on the thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context as Poller, Waker};
 
 use hermes_env_bridge::{
     Context, NotInScope, Session, UnknownName, VarState, clear_session_vars, declare_stateless_channel,
@@ -21,48 +18,6 @@ fn bound(name: &str) -> String {
 
 fn key() -> String {
     bound(KEY)
-}
-
-#[tokio::test]
-async fn two_sessions_joined_in_one_task_never_read_each_other() {
-    async fn session(mine: &str) -> Vec<String> {
-        let mut seen = Vec::new();
-        for _ in 0..100 {
-            set_session_vars(Session::new().session_key(mine)).unwrap();
-            yield_now().await;
-            seen.push(key());
-        }
-        seen.dedup();
-        seen
-    }
-
-    let (a, b) = tokio::join!(Session::new().scope(session("A")), Session::new().scope(session("B")));
-    assert_eq!((a, b), (vec!["A".to_owned()], vec!["B".to_owned()]));
-    assert_eq!(key(), "none");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_thousand_spawned_sessions_read_their_own_across_threads() {
-    let tasks: Vec<_> = (0..1000)
-        .map(|n| {
-            let mine = n.to_string();
-            tokio::spawn(Session::new().session_key(&mine).scope(async move {
-                for _ in 0..20 {
-                    yield_now().await;
-                    assert_eq!(key(), mine);
-                }
-            }))
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_plain_spawn_inherits_nothing() {
-    let inherited = Session::new().session_key("A").scope(async { tokio::spawn(async { key() }).await.unwrap() }).await;
-    assert_eq!(inherited, "none");
 }
 
 #[test]
@@ -129,28 +84,6 @@ fn a_panic_restores_the_outer_session() {
 }
 
 #[test]
-fn a_future_is_dropped_as_its_own_session() {
-    struct ReadsOnDrop(Arc<Mutex<String>>);
-    impl Drop for ReadsOnDrop {
-        fn drop(&mut self) {
-            *self.0.lock().unwrap() = key();
-        }
-    }
-
-    let seen = Arc::new(Mutex::new(String::new()));
-    let guard = ReadsOnDrop(seen.clone());
-    {
-        let mut future = pin!(Session::new().session_key("A").scope(async move {
-            let _guard = guard;
-            std::future::pending::<()>().await;
-        }));
-        assert!(future.as_mut().poll(&mut Poller::from_waker(Waker::noop())).is_pending());
-        assert_eq!(key(), "none");
-    }
-    assert_eq!(*seen.lock().unwrap(), "A");
-}
-
-#[test]
 fn a_scoped_id_is_put_back_also_on_a_panic() {
     Session::new().session_id("before").sync_scope(|| {
         let inside = scoped_current_session_id(Some("inside"), || bound(ID));
@@ -174,27 +107,6 @@ fn pairs_take_keywords_and_names_and_refuse_the_rest() {
     for unknown in ["chatid", "HERMES_CRON_AUTO_DELIVER_CHAT_ID", ""] {
         assert_eq!(Session::from_pairs([(unknown, "1")]), Err(UnknownName { name: unknown.to_owned() }));
     }
-}
-
-#[test]
-fn a_thread_has_no_session_also_while_it_is_torn_down() {
-    struct ReadsAtTeardown;
-    impl Drop for ReadsAtTeardown {
-        fn drop(&mut self) {
-            assert_eq!(key(), "none");
-            assert!(clear_session_vars().is_err());
-        }
-    }
-    thread_local!(static LATE: ReadsAtTeardown = const { ReadsAtTeardown });
-
-    let thread = Session::new().session_key("A").sync_scope(|| {
-        std::thread::spawn(|| {
-            LATE.with(|_| ());
-            assert_eq!(key(), "none");
-            Session::new().session_key("B").sync_scope(|| assert_eq!(key(), "B"));
-        })
-    });
-    thread.join().unwrap();
 }
 
 #[test]
