@@ -123,13 +123,11 @@ fn entry(text: &str) -> Result<(String, String), CarrierError> {
     }
 }
 
-/// The text that `encoded` stands for, `None` where a `%` has no two digits or the bytes are not UTF-8.
+/// The text that `encoded` stands for, `None` if that text would be encoded otherwise.
 fn decoded(encoded: &str) -> Option<String> {
-    let is_digits = |digits: &str| digits.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
-    if !encoded.split('%').skip(1).all(is_digits) {
-        return None;
-    }
-    percent_decode_str(encoded).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+    let text = percent_decode_str(encoded).decode_utf8().ok()?;
+    // The digits of a byte may be small letters.
+    utf8_percent_encode(&text, ENCODED).to_string().eq_ignore_ascii_case(encoded).then(|| text.into_owned())
 }
 
 impl<S: BuildHasher> Injector for HashMap<String, String, S> {

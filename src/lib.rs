@@ -47,6 +47,7 @@ mod cwd;
 mod environ;
 mod error;
 mod explain;
+mod json;
 mod names;
 #[cfg(feature = "python")]
 mod python;

@@ -1,15 +1,15 @@
 //! A context as plain data, for another process or another time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::iter;
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value as Json};
 
 use crate::context::Context;
 use crate::error::SnapshotError;
+use crate::json::Node;
 use crate::names::{ASYNC_DELIVERY, SESSION_CWD};
 use crate::session::engage;
 use crate::shape::Shape;
@@ -135,7 +135,7 @@ impl Snapshot {
     #[must_use]
     pub fn diff(&self, other: &Self) -> Vec<Change> {
         let (before, after) = (self.to_mapping(), other.to_mapping());
-        let names: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
         let state = |mapping: &BTreeMap<String, String>, name: &str| {
             mapping.get(name).map_or(VarState::Unset, |value| VarState::bound(value))
         };
@@ -167,7 +167,7 @@ impl Snapshot {
     /// `HERMES_SESSION_ASYNC_DELIVERY` is neither `1` nor `0`.
     pub fn from_mapping<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, SnapshotError> {
         let mut snapshot = Self::default();
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for (name, value) in pairs {
             if !seen.insert(name) {
                 return Err(SnapshotError::Duplicate { name: name.to_owned() });
@@ -203,12 +203,14 @@ impl Snapshot {
         if json.len() > limits.bytes {
             return Err(SnapshotError::TooLarge { size: json.len(), limit: limits.bytes });
         }
-        let snapshot: Self = serde_json::from_str(json).map_err(|error| malformed(&error))?;
-        // The object itself, and that of the variables.
-        let depth = 1 + snapshot.unknown.values().map(depth).max().unwrap_or(0).max(1);
+        // What is no JSON at all is told by its place; the parser's messages have nothing of the text.
+        let node: Node =
+            serde_json::from_str(json).map_err(|error| SnapshotError::Malformed { reason: error.to_string() })?;
+        let depth = node.depth();
         if depth > limits.depth {
             return Err(SnapshotError::TooDeep { depth, limit: limits.depth });
         }
+        let snapshot = Self::try_from(node)?;
         if limits.unknown == Unknown::Refuse {
             if let Some(name) = snapshot.unknown_names().next() {
                 return Err(SnapshotError::Unknown { name: name.to_owned() });
@@ -229,26 +231,6 @@ impl From<&Context> for Snapshot {
             unknown: Map::new(),
         }
     }
-}
-
-/// What is wrong with the JSON, without what it holds: serde's own messages quote it before the word "expected".
-fn malformed(error: &serde_json::Error) -> SnapshotError {
-    let message = error.to_string();
-    let reason = match message.rsplit_once("expected ") {
-        Some((_, expected)) if error.is_data() => format!("expected {expected}"),
-        _ => message,
-    };
-    SnapshotError::Malformed { reason }
-}
-
-/// How deep arrays and objects nest. The parser has refused what would exhaust the stack.
-fn depth(json: &Json) -> usize {
-    let inner = match json {
-        Json::Array(items) => items.iter().map(depth).max(),
-        Json::Object(fields) => fields.values().map(depth).max(),
-        _ => return 0,
-    };
-    1 + inner.unwrap_or(0)
 }
 
 /// Names and states, without values.
@@ -298,80 +280,46 @@ impl Serialize for Snapshot {
 /// Keeps unknown fields. The limits of [`Snapshot::from_json`] are the caller's to set here.
 impl<'de> Deserialize<'de> for Snapshot {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Snapshot;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object with the fields of a snapshot")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Snapshot, A::Error> {
-                let mut snapshot = Snapshot::default();
-                let mut seen = std::collections::BTreeSet::new();
-                while let Some(name) = fields.next_key::<String>()? {
-                    match name.as_str() {
-                        "version" => version(&fields.next_value()?).map_err(de::Error::custom)?,
-                        "session" => snapshot.variables = fields.next_value::<Variables>()?.0,
-                        "async_delivery" => match fields.next_value()? {
-                            Json::Bool(supported) => snapshot.async_delivery = Some(supported),
-                            Json::Null => {}
-                            _ => return Err(de::Error::custom(SnapshotError::NotBoolean { name })),
-                        },
-                        "cwd" => match fields.next_value()? {
-                            Json::String(cwd) => snapshot.cwd = Value::new(&cwd),
-                            Json::Null => {}
-                            _ => return Err(de::Error::custom(SnapshotError::NotText { name })),
-                        },
-                        _ => drop(snapshot.unknown.insert(name.clone(), fields.next_value()?)),
-                    }
-                    if !seen.insert(name.clone()) {
-                        return Err(de::Error::custom(SnapshotError::Duplicate { name }));
-                    }
-                }
-                for name in ["version", "session"] {
-                    if !seen.contains(name) {
-                        return Err(de::Error::missing_field(name));
-                    }
-                }
-                Ok(snapshot)
-            }
-        }
-        deserializer.deserialize_map(Fields)
+        Node::deserialize(deserializer)?.try_into().map_err(de::Error::custom)
     }
 }
 
-fn version(stated: &Json) -> Result<(), SnapshotError> {
-    if stated.as_u64() == Some(VERSION) { Ok(()) } else { Err(SnapshotError::Version { supported: VERSION }) }
-}
+impl TryFrom<Node> for Snapshot {
+    type Error = SnapshotError;
 
-/// The object of the bound variables.
-struct Variables(BTreeMap<String, VarState>);
-
-impl<'de> Deserialize<'de> for Variables {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Variables;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of variables")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Variables, A::Error> {
-                let mut variables = BTreeMap::new();
-                for entry in iter::from_fn(|| entries.next_entry::<String, Json>().transpose()) {
-                    let (name, value) = entry?;
-                    let Json::String(text) = value else {
-                        return Err(de::Error::custom(SnapshotError::NotText { name }));
-                    };
-                    if variables.insert(name.clone(), VarState::bound(&text)).is_some() {
-                        return Err(de::Error::custom(SnapshotError::Duplicate { name }));
+    fn try_from(node: Node) -> Result<Self, SnapshotError> {
+        let fields = node.into_fields("the snapshot")?;
+        match fields.get("version") {
+            Some(Node::Other(version)) if version.as_u64() == Some(VERSION) => {}
+            Some(_) => return Err(SnapshotError::Version { supported: VERSION }),
+            None => return Err(SnapshotError::Malformed { reason: "it has no \"version\"".to_owned() }),
+        }
+        if !fields.contains_key("session") {
+            return Err(SnapshotError::Malformed { reason: "it has no \"session\"".to_owned() });
+        }
+        let mut snapshot = Self::default();
+        for (name, field) in fields {
+            match (name.as_str(), field) {
+                ("version", _) | ("async_delivery" | "cwd", Node::Other(Json::Null)) => {}
+                ("session", variables) => {
+                    for (name, value) in variables.into_fields("its \"session\"")? {
+                        if [ASYNC_DELIVERY, SESSION_CWD].contains(&name.as_str()) {
+                            let reason = format!("{name} is no variable of its \"session\" but a field beside it");
+                            return Err(SnapshotError::Malformed { reason });
+                        }
+                        let Node::Other(Json::String(text)) = value else {
+                            return Err(SnapshotError::NotText { name });
+                        };
+                        let _ = snapshot.variables.insert(name, VarState::bound(&text));
                     }
                 }
-                Ok(Variables(variables))
+                ("async_delivery", Node::Other(Json::Bool(supported))) => snapshot.async_delivery = Some(supported),
+                ("async_delivery", _) => return Err(SnapshotError::NotBoolean { name }),
+                ("cwd", Node::Other(Json::String(cwd))) => snapshot.cwd = Value::new(&cwd),
+                ("cwd", _) => return Err(SnapshotError::NotText { name }),
+                (_, field) => drop(snapshot.unknown.insert(name, field.into())),
             }
         }
-        deserializer.deserialize_map(Entries)
+        Ok(snapshot)
     }
 }
