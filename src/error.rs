@@ -50,9 +50,7 @@ impl fmt::Debug for NotUnicode {
 #[non_exhaustive]
 pub enum SnapshotError {
     /// The input is larger than the limit.
-    #[error(
-        "the snapshot has {size} bytes, and the limit is {limit}; raise Limits::bytes if its source can be trusted"
-    )]
+    #[error("the snapshot has {size} bytes, and the limit is {limit}; raise it if the source can be trusted")]
     TooLarge {
         /// The size of the input, in bytes.
         size: usize,
@@ -60,9 +58,7 @@ pub enum SnapshotError {
         limit: usize,
     },
     /// The input nests deeper than the limit.
-    #[error(
-        "the snapshot nests {depth} deep, and the limit is {limit}; raise Limits::depth if its source can be trusted"
-    )]
+    #[error("the snapshot nests {depth} deep, and the limit is {limit}; raise it if the source can be trusted")]
     TooDeep {
         /// How deep the input nests.
         depth: usize,
@@ -70,7 +66,7 @@ pub enum SnapshotError {
         limit: usize,
     },
     /// The input is not JSON, or not a snapshot's.
-    #[error("not the JSON of a snapshot: {reason}; Snapshot::to_json writes it")]
+    #[error("not the JSON of a snapshot: {reason}; write it with to_json")]
     Malformed {
         /// What is wrong, and where.
         reason: String,

@@ -153,7 +153,7 @@ impl Snapshot {
     #[must_use]
     pub fn to_mapping(&self) -> BTreeMap<String, String> {
         let variables = self.variables.iter().filter_map(|(name, state)| Some((name.as_str(), state.as_bound()?)));
-        let async_delivery = self.async_delivery.map(|supported| (ASYNC_DELIVERY, if supported { "1" } else { "0" }));
+        let async_delivery = self.async_delivery.map(|supported| (ASYNC_DELIVERY, flag(supported)));
         let cwd = self.cwd.as_deref().map(|cwd| (SESSION_CWD, cwd));
         variables.chain(async_delivery).chain(cwd).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
@@ -217,6 +217,23 @@ impl Snapshot {
             }
         }
         Ok(snapshot)
+    }
+}
+
+/// What stands for a statement in a mapping.
+pub(crate) fn flag(supported: bool) -> &'static str {
+    if supported { "1" } else { "0" }
+}
+
+/// What Python, which keeps the variables as its own objects, keeps beside them.
+#[cfg(feature = "python")]
+impl Snapshot {
+    pub(crate) fn unknown_fields(&self) -> &Map<String, Json> {
+        &self.unknown
+    }
+
+    pub(crate) fn with_unknown_fields(self, unknown: Map<String, Json>) -> Self {
+        Self { unknown, ..self }
     }
 }
 

@@ -1,8 +1,9 @@
 """Whose session is this, in every task, thread and child: a drop-in for Hermes Agent's ``gateway.session_context``.
 
 :func:`install` puts it in place of the installed Hermes' module, before anything imports that. Where there is no
-Hermes, :mod:`hermes_env_bridge.session_context` is the module. :func:`explain` and :func:`snapshot` say what holds in a
-task, :func:`profile` what was learnt of the installed version.
+Hermes, :mod:`hermes_env_bridge.session_context` is the module. :func:`snapshot` takes the session along: to another
+task, process or machine. :func:`explain` and :func:`explain_all` say what holds in a task, :func:`profile` what was
+learnt of the installed version.
 """
 
 import sys
@@ -14,15 +15,19 @@ except ModuleNotFoundError as error:
         f"hermes_env_bridge has no extension module for Python {sys.version_info[0]}.{sys.version_info[1]}; "
         "install the package with this interpreter"
     ) from error
-from hermes_env_bridge._explain import Explanation, Snapshot, explain, snapshot
+from hermes_env_bridge._explain import Explanation, SessionExplanation, explain, explain_all
 from hermes_env_bridge._find import InstallError
 from hermes_env_bridge._install import install, profile, uninstall
 from hermes_env_bridge._profile import Profile, VariableProfile, VerbProfile
+from hermes_env_bridge._snapshot import SESSION_HEADER, Change, Snapshot, snapshot
 
 __all__ = [
+    "SESSION_HEADER",
+    "Change",
     "Explanation",
     "InstallError",
     "Profile",
+    "SessionExplanation",
     "SessionToken",
     "SessionVar",
     "Snapshot",
@@ -30,6 +35,7 @@ __all__ = [
     "VerbProfile",
     "__version__",
     "explain",
+    "explain_all",
     "install",
     "profile",
     "snapshot",

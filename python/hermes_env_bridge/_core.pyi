@@ -1,6 +1,6 @@
 """The native part of the package. Private: import from ``hermes_env_bridge``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextvars import Token as _Token
 from types import GenericAlias, ModuleType
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar, final, overload
@@ -9,6 +9,9 @@ _T = TypeVar("_T")
 _D = TypeVar("_D")
 
 __version__: str
+ASYNC_DELIVERY: str
+SESSION_CWD: str
+SESSION_HEADER: str
 NON_MESSAGING_SESSION_SURFACES: frozenset[str]
 VARIABLES: tuple[tuple[str, str | None], ...]
 
@@ -64,25 +67,38 @@ def bind(
     variables: Iterable[Any], values: Iterable[Any], capability: Any = ..., supported: Any = ..., /
 ) -> list[Any]: ...
 def fill(variables: Iterable[Any], value: Any, capability: Any = ..., stated: Any = ..., /) -> None: ...
+def assign(variables: tuple[Any, ...], values: tuple[Any, ...], /) -> None: ...
 def read(variables: Any, name: Any, unset: Any, default: Any, os: ModuleType = ..., /) -> Any: ...
 def async_delivery(os: ModuleType, capability: Any, unset: Any, /) -> bool: ...
 def is_messaging(surfaces: tuple[Any, ...], listed: Callable[[str], Any], /) -> bool: ...
 def explain(
     is_session_variable: bool, state: bool | None, in_environment: bool, engaged: bool, /
 ) -> tuple[str, str, str, str]: ...
+def snapshot_to_mapping(values: dict[str, Any], /) -> dict[str, str]: ...
+def snapshot_from_mapping(mapping: Mapping[str, str], /) -> dict[str, Any]: ...
+def snapshot_to_json(values: dict[str, Any], fields: str, /) -> str: ...
+def snapshot_from_json(json: str, bytes: int | None, depth: int | None, /) -> tuple[dict[str, Any], str]: ...
+def snapshot_to_header(values: dict[str, Any], /) -> str: ...
+def snapshot_from_header(header: str, /) -> dict[str, Any]: ...
+def snapshot_inject(values: dict[str, Any], carrier: MutableMapping[str, Any], /) -> None: ...
+def snapshot_extract(carrier: Mapping[str, Any], /) -> dict[str, Any] | None: ...
 def import_from(module: str, name: str, /) -> Any: ...
 def engaged() -> bool: ...
 def set_engaged(engaged: bool, /) -> None: ...
 def set_live(namespace: dict[str, Any], /) -> None: ...
 
 __all__ = [
+    "ASYNC_DELIVERY",
     "NON_MESSAGING_SESSION_SURFACES",
+    "SESSION_CWD",
+    "SESSION_HEADER",
     "VARIABLES",
     "Declared",
     "SessionToken",
     "SessionVar",
     "Slot",
     "__version__",
+    "assign",
     "async_delivery",
     "bind",
     "declare",
@@ -94,4 +110,12 @@ __all__ = [
     "read",
     "set_engaged",
     "set_live",
+    "snapshot_extract",
+    "snapshot_from_header",
+    "snapshot_from_json",
+    "snapshot_from_mapping",
+    "snapshot_inject",
+    "snapshot_to_header",
+    "snapshot_to_json",
+    "snapshot_to_mapping",
 ]

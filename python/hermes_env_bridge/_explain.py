@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
-import sys
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from hermes_env_bridge import _core
-from hermes_env_bridge._find import OWN
-from hermes_env_bridge._module import held
-
-_ABSENT: Any = object()
+from hermes_env_bridge._module import ABSENT, held, session_module, state_of, unset_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class SessionExplanation:
     """Every variable of the session module in this task, explained."""
 
     module: str
@@ -59,11 +53,11 @@ class Snapshot:
     variables: tuple[Explanation, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The snapshot as plain data."""
+        """The explanations as plain data."""
         return vars(self) | {"variables": [variable.to_json() for variable in self.variables]}
 
     def __str__(self) -> str:
-        """The snapshot for a person: what holds for the session, then a line for each variable."""
+        """The explanations for a person: what holds for the session, then a line for each variable."""
         latch = "sessions were bound in this process" if self.engaged else "no session was ever bound in this process"
         delivery = "can" if self.async_delivery else "cannot"
         head = f"{self.module}: {latch}; a completion {delivery} be delivered later"
@@ -78,14 +72,14 @@ def explain(name: str, *, values: bool = False) -> Explanation:
     """
     if not isinstance(name, str):
         raise TypeError(f"a name to explain is a str, not {type(name).__name__}")
-    return _explain(_module(), name, values)
+    return _explain(session_module(), name, values)
 
 
-def snapshot(*, values: bool = False) -> Snapshot:
+def explain_all(*, values: bool = False) -> SessionExplanation:
     """Explain every variable of the session module, in its order; with their values only with *values*."""
-    module = _module()
+    module = session_module()
     delivery = getattr(module, "async_delivery_supported", None)
-    return Snapshot(
+    return SessionExplanation(
         module=module.__name__,
         engaged=_engaged(module),
         async_delivery=delivery() if delivery else True,
@@ -93,21 +87,15 @@ def snapshot(*, values: bool = False) -> Snapshot:
     )
 
 
-def to_json_text(told: Explanation | Snapshot) -> str:
-    """The JSON of an explanation or a snapshot, indented."""
-    return json.dumps(told.to_json(), indent=2)
-
-
 def _explain(module: ModuleType, name: str, values: bool) -> Explanation:
     variable = module._VAR_MAP.get(name)
-    value = _ABSENT if variable is None else held(variable, getattr(module, "_UNSET", _ABSENT), _ABSENT)
-    # "" alone is cleared; None and 0 are values, as for a read.
-    state = None if value is _ABSENT else not (isinstance(value, str) and value == "")
+    value = ABSENT if variable is None else held(variable, unset_of(module))
+    word = state_of(value)
+    state = {"unset": None, "cleared": False, "set": True}[word]
     rule = (variable is not None, name in os.environ, _engaged(module))
     layer, why, child, child_why = _by_rule(state, *rule)
     if state and _is_empty_for_a_child(value):
         _, _, child, child_why = _by_rule(False, *rule)
-    word = {None: "unset", False: "cleared", True: "set"}[state]
     answer = (value if state is not None else os.environ.get(name)) if values else None
     return Explanation(name, word, layer, why, child, child_why, answer)
 
@@ -128,8 +116,3 @@ def _engaged(module: ModuleType) -> bool:
     """The latch; a module that is too old to have one strips nothing."""
     engaged = getattr(module, "session_context_engaged", None)
     return bool(engaged()) if engaged else False
-
-
-def _module() -> ModuleType:
-    """The session module in use: the installed one, or the package's own."""
-    return sys.modules.get(OWN) or importlib.import_module(OWN)

@@ -1,15 +1,22 @@
-"""The class of a session module: writes to its latch reach the native side."""
+"""The session module in use, and its class: writes to its latch reach the native side."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from contextvars import Context, ContextVar
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from hermes_env_bridge import _core
+from hermes_env_bridge._find import OWN
 
 LATCH = "_session_context_engaged"
+
+# What a variable holds that was never bound here.
+ABSENT: Any = object()
+
+State = Literal["unset", "cleared", "set"]
 
 
 class SessionModule(ModuleType):
@@ -34,23 +41,51 @@ def _truth(value: object) -> bool:
         return True
 
 
-def held(variable: Any, unset: object, absent: object) -> Any:
-    """What this context holds for *variable*, or *absent* if it was never bound here.
+def session_module() -> ModuleType:
+    """The session module in use: the installed one, or the package's own."""
+    return sys.modules.get(OWN) or importlib.import_module(OWN)
+
+
+def engage(module: ModuleType) -> None:
+    """A session is bound in this process, as *module* says it where it has a latch."""
+    if hasattr(module, LATCH):
+        setattr(module, LATCH, True)
+    else:
+        _core.set_engaged(True)
+
+
+def unset_of(module: ModuleType | None) -> Any:
+    """The sentinel of *module*, if it has one."""
+    return getattr(module, "_UNSET", ABSENT)
+
+
+def held(variable: Any, unset: object) -> Any:
+    """What this context holds for *variable*, or ``ABSENT`` if it was never bound here.
 
     Never bound is: no value, the sentinel *unset*, or what a context variable holds in an empty context, which is the
     sentinel whatever the module calls it. Raises what a fork's own kind of variable raises.
     """
-    value = variable.get(absent) if isinstance(variable, ContextVar) else variable.get()
-    if value is unset or value is absent:
-        return absent
-    return absent if isinstance(variable, ContextVar) and value is _own_default(variable, absent) else value
+    value = variable.get(ABSENT) if isinstance(variable, ContextVar) else variable.get()
+    if value is unset or value is ABSENT:
+        return ABSENT
+    return ABSENT if value is never_bound(variable, ABSENT) else value
 
 
-def _own_default(variable: Any, absent: object) -> Any:
+def never_bound(variable: Any, unset: Any) -> Any:
+    """What *variable* holds where it was never bound: its own default, or *unset* for what has none."""
+    if not isinstance(variable, ContextVar):
+        return unset
     try:
         return Context().run(variable.get)
     except LookupError:
-        return absent
+        return unset
+
+
+def state_of(value: object) -> State:
+    """The state of a variable that holds *value*: ``""`` alone is cleared; None and 0 are values, as for a read."""
+    if value is ABSENT:
+        return "unset"
+    return "cleared" if isinstance(value, str) and not len(value) else "set"
 
 
 _adopted: dict[str, ModuleType] = {}

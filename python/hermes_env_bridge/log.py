@@ -15,15 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from types import ModuleType
 from typing import Any
 
-from hermes_env_bridge._module import held
+from hermes_env_bridge._module import ABSENT, held, state_of, unset_of
 
 MODULE = "hermes_env_bridge.session_context"
 NAMES = ("platform", "chat_id", "user_id", "session_key", "session_id")
 PREFIX = "hermes_"
 
 Processor = Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]
-
-_ABSENT = object()
 
 
 class SessionFilter(logging.Filter):
@@ -101,8 +99,8 @@ class _Fields:
             finally:
                 self._reading.now = False
         for _, key in self._keys:
-            value = bound.get(key, self._defaults if self._defaults is not None else _ABSENT)
-            if value is not _ABSENT:
+            value = bound.get(key, self._defaults if self._defaults is not None else ABSENT)
+            if value is not ABSENT:
                 target.setdefault(key, value)
 
     def _bound(self) -> dict[str, Any]:
@@ -110,20 +108,20 @@ class _Fields:
         variables = getattr(module, "_VAR_MAP", None)
         if not isinstance(variables, Mapping):
             return {}
-        unset = getattr(module, "_UNSET", _ABSENT)
+        unset = unset_of(module)
         values = ((key, _value(variables, name, unset)) for name, key in self._keys)
-        return {key: value for key, value in values if value is not _ABSENT}
+        return {key: value for key, value in values if value is not ABSENT}
 
 
 def _value(variables: Mapping[Any, Any], name: str, unset: object) -> Any:
-    """What this context holds for *name*; ``_ABSENT`` if that is nothing, cleared, or cannot be said."""
+    """What this context holds for *name*; ``ABSENT`` if that is nothing, cleared, or cannot be said."""
     # Whatever a fork's variables do, a log record is not the place to hear of it.
     try:
         variable = _variable(variables, name)
-        value = _ABSENT if variable is None else held(variable, unset, _ABSENT)
-        return _ABSENT if isinstance(value, str) and not len(value) else value
+        value = ABSENT if variable is None else held(variable, unset)
+        return value if state_of(value) == "set" else ABSENT
     except Exception:
-        return _ABSENT
+        return ABSENT
 
 
 def _variable(variables: Mapping[Any, Any], name: str) -> Any:

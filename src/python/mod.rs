@@ -14,6 +14,7 @@ mod explain;
 mod import;
 mod latch;
 mod slot;
+mod snapshot;
 mod token;
 mod var;
 mod verbs;
@@ -36,18 +37,27 @@ mod extension {
     #[pymodule_export]
     use super::slot::Slot;
     #[pymodule_export]
+    use super::snapshot::{
+        snapshot_extract, snapshot_from_header, snapshot_from_json, snapshot_from_mapping, snapshot_inject,
+        snapshot_to_header, snapshot_to_json, snapshot_to_mapping,
+    };
+    #[pymodule_export]
     use super::token::SessionToken;
     #[pymodule_export]
     use super::var::SessionVar;
     #[pymodule_export]
-    use super::verbs::{async_delivery, bind, fill, is_messaging, read};
-    use crate::names::VARIABLES;
+    use super::verbs::{assign, async_delivery, bind, fill, is_messaging, read};
+    use crate::carrier::SESSION_HEADER;
+    use crate::names::{ASYNC_DELIVERY, SESSION_CWD, VARIABLES};
     use crate::session::NON_MESSAGING_SESSION_SURFACES;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         claim_interpreter(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("ASYNC_DELIVERY", ASYNC_DELIVERY)?;
+        module.add("SESSION_CWD", SESSION_CWD)?;
+        module.add("SESSION_HEADER", SESSION_HEADER)?;
         let variables = VARIABLES.iter().map(|variable| (variable.name, variable.keyword));
         module.add("VARIABLES", PyTuple::new(module.py(), variables)?)?;
         let surfaces = PyFrozenSet::new(module.py(), NON_MESSAGING_SESSION_SURFACES)?;

@@ -65,6 +65,17 @@ pub(super) fn fill<'py>(
     writes.flush()
 }
 
+/// Set each of *variables* to the value at its place in *values*, without tokens and without a word to the latch: a
+/// session that is put back.
+#[pyfunction]
+#[pyo3(signature = (variables, values, /))]
+pub(super) fn assign(variables: &Bound<'_, PyTuple>, values: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let mut values = values.iter();
+    let mut writes = Writes::new(false);
+    writes.set_each(variables, true, || values.next().map(Ok))?;
+    writes.flush()
+}
+
 /// Read *name*: its variable in *variables* if that holds anything but *unset*, else ``os.getenv(name, default)``.
 ///
 /// Without *os*, it is what ``import os`` binds.

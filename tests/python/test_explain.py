@@ -1,4 +1,4 @@
-"""Explanations, snapshots and profiles, over the real Hermes and over the package's own module."""
+"""Explanations and profiles, over the real Hermes and over the package's own module."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_values_are_told_only_if_they_were_asked_for(install: bool) -> None:
         """
 sc.set_session_vars(session_key="secret")
 texts = [str(bridge.explain("HERMES_SESSION_KEY")), repr(bridge.explain("HERMES_SESSION_KEY", values=True)),
-         str(bridge.snapshot()), json.dumps(bridge.snapshot().to_json())]
-shown = [bridge.explain("HERMES_SESSION_KEY", values=True).value, str(bridge.snapshot(values=True)),
-         json.dumps(bridge.snapshot(values=True).to_json())]
+         str(bridge.explain_all()), json.dumps(bridge.explain_all().to_json())]
+shown = [bridge.explain("HERMES_SESSION_KEY", values=True).value, str(bridge.explain_all(values=True)),
+         json.dumps(bridge.explain_all(values=True).to_json())]
 print(json.dumps([["secret" in t for t in texts], ["secret" in t for t in shown]]))
 """,
         install,
@@ -80,7 +80,7 @@ bind, clear = lambda: sc.set_session_vars(chat_id="1"), lambda: sc.clear_session
 for step in (lambda: None, bind, clear, sc.reset_session_vars):
     step()
     child = rule(dict(os.environ))
-    for e in bridge.snapshot(values=True).variables:
+    for e in bridge.explain_all(values=True).variables:
         got = child.get(e.name)
         right = {"set": got == str(e.value), "empty": got == "", "strip": got is None, "absent": got is None,
                  "keep": got == os.environ.get(e.name)}[e.child]

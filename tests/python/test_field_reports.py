@@ -9,10 +9,12 @@ import asyncio
 import contextlib
 import contextvars
 import os
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -350,3 +352,55 @@ def test_x04_the_environment_is_never_cached(sc: Session, monkeypatch: pytest.Mo
         seen.append(sc.get_session_env(name, "d"))
     monkeypatch.delenv(name)
     assert [*seen, sc.get_session_env(name, "d")] == ["a", "b", "d"]
+
+
+PROCESSES = """
+import multiprocessing, os, pickle, sys
+from concurrent.futures import ProcessPoolExecutor
+from contextvars import copy_context
+
+import hermes_env_bridge as bridge
+
+if sys.argv[2] == "install":
+    bridge.install()
+from hermes_env_bridge import session_context as sc
+
+NAMES = "HERMES_SESSION_KEY", "HERMES_SESSION_CHAT_ID", "HERMES_CRON_AUTO_DELIVER_PLATFORM"
+
+def read():
+    return [sc.get_session_env(name, "none") for name in NAMES]
+
+def rebound(mapping):
+    snapshot = bridge.Snapshot.from_mapping(mapping)
+    return snapshot.run(read), snapshot.run(bridge.snapshot) == snapshot, read()
+
+if __name__ == "__main__":
+    try:
+        pickle.dumps(copy_context())
+    except TypeError:
+        print("a context cannot be pickled")
+    sc.set_session_vars(session_key="A")
+    taken = bridge.snapshot()
+    parent = read()
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(sys.argv[1])) as pool:
+        assert pool.submit(taken.run, read).result() == parent == ["A", "", "none"]
+        again, same, ambient = pool.submit(rebound, taken.to_mapping()).result()
+        assert again == parent and same, again
+        print(ambient)
+"""
+
+
+@pytest.mark.parametrize("module", ["install", "own"])
+@pytest.mark.parametrize(
+    ("method", "ambient"),
+    [("fork", "['A', '', 'none']"), ("spawn", "['none', 'none', 'none']"), ("forkserver", "['none', 'none', 'none']")],
+)
+def test_x07_a_session_goes_to_another_process_as_data_with_its_states_and_is_bound_there(
+    method: str, ambient: str, module: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "processes.py"
+    program.write_text(PROCESSES)
+    result = subprocess.run(
+        [sys.executable, str(program), method, module], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (result.returncode, result.stdout) == (0, f"a context cannot be pickled\n{ambient}\n"), result.stderr

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
-from hermes_env_bridge import InstallError, Profile, __version__, _core, install, profile, snapshot
+from hermes_env_bridge import InstallError, Profile, __version__, _core, explain_all, install, profile
 from hermes_env_bridge._find import HERMES, find
 from hermes_env_bridge.commands.program import ProgramError, find_program, on_path
 from hermes_env_bridge.parity.progress import paint_for
@@ -160,7 +160,7 @@ def diagnose(*, values: bool = False, debug: bool = False) -> Diagnosis:
     learnt = profile()
     environment = tuple(_names(learnt, values))
     advice = (*_advice_on_hermes(hermes, error), *_advice_on_what_is_ours(learnt), *_advice_on_environment(environment))
-    return Diagnosis(hermes, error, learnt, snapshot().engaged, environment, advice)
+    return Diagnosis(hermes, error, learnt, explain_all().engaged, environment, advice)
 
 
 def _advice_on_hermes(hermes: Hermes, error: str | None) -> Iterator[str]:

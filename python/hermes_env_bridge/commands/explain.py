@@ -6,7 +6,7 @@ import argparse
 import json
 from importlib.machinery import PathFinder
 
-from hermes_env_bridge import InstallError, explain, install, snapshot
+from hermes_env_bridge import InstallError, explain, explain_all, install
 from hermes_env_bridge._find import HERMES
 
 DESCRIPTION = """\
@@ -38,13 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
         if _hermes_is_there():
             raise
     if not arguments.names:
-        every = snapshot(values=arguments.values)
+        every = explain_all(values=arguments.values)
         print(json.dumps(every.to_json(), indent=2) if arguments.json else every)
         return 0
     named = [explain(name, values=arguments.values) for name in arguments.names]
     if arguments.json:
         told = [explanation.to_json() for explanation in named]
-        print(json.dumps(snapshot().to_json() | {"variables": told}, indent=2))
+        print(json.dumps(explain_all().to_json() | {"variables": told}, indent=2))
     else:
         print(*named, sep="\n")
     return 0
