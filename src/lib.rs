@@ -83,3 +83,8 @@ pub use trace::session_span;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The same of the snapshots' page.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/snapshots.md")]
+struct Snapshots;
