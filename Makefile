@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 HERE := $(CURDIR)
 RUST := Cargo.toml Cargo.lock build.rs pyproject.toml $(shell find src -name '*.rs')
+TOOLS := target/tools/bin
 INTERPRETERS := 3.11 3.12 3.13 3.14
 FORKS := $(wildcard ../shared/oracles/session_context_*.py)
 
@@ -29,9 +30,29 @@ test: $(VENV)/built ## all tests, Rust and Python (PYTEST="options")
 	cargo test --locked --quiet --features http,tracing
 	$(BIN)/python -m pytest $(PYTEST)
 
+.PHONY: test-long
+test-long: ## the model of scopes with ten thousand random programs (CASES=n)
+	PROPTEST_CASES=$(or $(CASES),10000) cargo test --locked --release --test model -- --nocapture
+
 .PHONY: test-all
 test-all: ## all tests on every interpreter found: 3.11 to 3.14, on PATH or with pyenv
 	PYTHONS="$(INTERPRETERS)" sh tests/every-interpreter.sh
+
+.PHONY: features
+features: $(TOOLS)/cargo-hack ## every set of the crate's features, without warnings
+	PATH="$(HERE)/$(TOOLS):$$PATH" cargo hack --feature-powerset clippy --locked --quiet -- -D warnings
+
+.PHONY: public-api
+public-api: target/public-api/listing.txt ## docs/public-api.txt, everything that is public
+	cp $< docs/public-api.txt
+
+.PHONY: public-api-check
+public-api-check: target/public-api/listing.txt ## see whether docs/public-api.txt is what is public
+	diff docs/public-api.txt $< || { echo "docs/public-api.txt is stale: run make public-api"; exit 1; }
+
+.PHONY: miri
+miri: ## the core's unit tests, scopes and drops under Miri (rustup component add miri rust-src --toolchain nightly)
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked --target-dir target/miri --lib --test drops
 
 .PHONY: lint
 lint: $(VENV)/built ## formatting, clippy, ruff, strict mypy, and the stubs against the built module
@@ -51,9 +72,10 @@ fmt: $(VENV)/installed ## format Rust and Python
 	$(BIN)/ruff format
 
 .PHONY: bench
-bench: $(VENV)/built ## Hermes' module, raw context variables and ours side by side (BENCH="options")
+bench: $(VENV)/built ## Hermes' module, raw context variables and ours side by side (BENCH="options"), and in Rust
 	$(BIN)/python benches/session_context.py $(BENCH)
 	$(BIN)/python benches/startup.py
+	cargo bench --locked --bench scope
 
 .PHONY: mutants
 mutants: $(VENV)/built ## plant each fault of tests/mutants and see parity find it
@@ -74,6 +96,18 @@ lock: $(VENV)/installed ## renew the lock files of both languages
 clean: ## remove what was built and set up
 	rm -rf target .venv* .cache .hypothesis .mypy_cache .ruff_cache .pytest_cache
 	find python tests benches \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +
+
+# The compiler's listing is an unstable output, and its format that of one version of the tool.
+target/public-api/listing.txt: $(TOOLS)/cargo-public-api $(RUST)
+	RUSTC_BOOTSTRAP=1 cargo rustdoc --locked --lib --features http,tracing --target-dir target/public-api --quiet -- \
+	  -Z unstable-options --output-format json
+	$< --rustdoc-json target/public-api/doc/hermes_env_bridge.json --omit blanket-impls > $@
+
+$(TOOLS)/cargo-hack:
+	cargo install --locked --quiet --root target/tools cargo-hack@0.6.46
+
+$(TOOLS)/cargo-public-api:
+	cargo install --locked --quiet --root target/tools cargo-public-api@0.52.0
 
 # An environment that a broken set-up left behind has no stamp, and is made anew.
 $(VENV)/installed: requirements/dev.txt

@@ -123,13 +123,12 @@ impl Context {
     /// Never panics, also not while a thread or a future is torn down.
     #[must_use]
     pub fn current() -> Self {
-        CURRENT
-            .try_with(|current| {
-                current.borrow().as_ref().filter(|scope| scope.is_own()).map(|scope| scope.context.clone())
-            })
-            .ok()
-            .flatten()
-            .unwrap_or_else(Self::unbound)
+        read_innermost(Clone::clone).unwrap_or_else(Self::unbound)
+    }
+
+    /// What `read` makes of the current session. It cannot enter anything: the scope is borrowed meanwhile.
+    pub(crate) fn read<R>(read: impl Fn(&SessionState) -> R) -> R {
+        read_innermost(|context| read(&context.session)).unwrap_or_else(|| read(&SessionState::unbound()))
     }
 
     /// The session variables of this context.
@@ -163,7 +162,7 @@ impl Context {
         verb: &'static str,
         change: impl FnOnce(&SessionState) -> SessionState,
     ) -> Result<(), NotInScope> {
-        with_innermost(verb, |scope| scope.context.session = change(&scope.context.session))
+        change_innermost(verb, |scope| scope.context.session = change(&scope.context.session))
     }
 
     /// As [`update`](Self::update), by another session: one that ends with the innermost scope.
@@ -171,14 +170,20 @@ impl Context {
         verb: &'static str,
         change: impl FnOnce(&SessionState) -> SessionState,
     ) -> Result<(), NotInScope> {
-        with_innermost(verb, |scope| {
+        change_innermost(verb, |scope| {
             scope.context.session = change(&scope.context.session);
             scope.own();
         })
     }
 }
 
-fn with_innermost(verb: &'static str, f: impl FnOnce(&mut Entered)) -> Result<(), NotInScope> {
+fn read_innermost<R>(read: impl FnOnce(&Context) -> R) -> Option<R> {
+    let read = CURRENT
+        .try_with(|current| current.borrow().as_ref().filter(|scope| scope.is_own()).map(|scope| read(&scope.context)));
+    read.ok().flatten()
+}
+
+fn change_innermost(verb: &'static str, f: impl FnOnce(&mut Entered)) -> Result<(), NotInScope> {
     let changed = CURRENT.try_with(|current| current.borrow_mut().as_mut().filter(|scope| scope.is_own()).map(f));
     changed.ok().flatten().ok_or(NotInScope { verb })
 }

@@ -247,7 +247,7 @@ pub fn try_get_session_env(name: &str) -> Result<Option<String>, NotUnicode> {
 /// As [`try_get_session_env`], byte for byte.
 #[must_use]
 pub fn get_session_env_os(name: &str) -> Option<OsString> {
-    read_over(&ProcessEnviron, Context::current().session(), name)
+    Context::read(|session| read_over(&ProcessEnviron, session, name))
 }
 
 fn read_over(environ: &impl Environ, session: &SessionState, name: &str) -> Option<OsString> {
@@ -263,7 +263,7 @@ fn read_over(environ: &impl Environ, session: &SessionState, name: &str) -> Opti
 pub fn async_delivery_supported() -> bool {
     let board_worker = ProcessEnviron.var_os(OsStr::new(BOARD_TASK)).is_some_and(|task| !task.is_empty());
     let Ok(supported) =
-        shape::async_delivery(board_worker, || Ok::<_, Infallible>(Context::current().session().async_delivery()));
+        shape::async_delivery(board_worker, || Ok::<_, Infallible>(Context::read(SessionState::async_delivery)));
     supported
 }
 

@@ -216,7 +216,7 @@ fn a_task_that_its_runtime_drops_is_dropped_in_its_own_context() {
     for mut builder in [tokio::runtime::Builder::new_multi_thread(), tokio::runtime::Builder::new_current_thread()] {
         let runtime = builder.build().unwrap();
         let guard = log.guard();
-        let _ = runtime.spawn(session("A").scope(async move { (std::future::pending::<()>().await, guard).1 }));
+        drop(runtime.spawn(session("A").scope(async move { (std::future::pending::<()>().await, guard).1 })));
         drop(runtime);
         assert_eq!(log.take(), ["A"]);
     }

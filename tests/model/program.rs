@@ -123,7 +123,7 @@ pub enum Task {
 /// What runs its child by a `block_on`.
 #[derive(Debug, Clone, Copy)]
 pub enum Blocking {
-    SpawnBlocking,
+    Task,
     InSet,
     Thread,
     /// In a `LocalSet`, inheriting or not.
@@ -217,7 +217,7 @@ fn spawn() -> impl Strategy<Value = Spawn> {
     let task = prop_oneof![Just(Task::Plain), Just(Task::Inheriting), Just(Task::Detached), Just(Task::InSet)];
     let end = prop_oneof![2 => Just(End::Join), 2 => Just(End::AbortHanging), 1 => (0..20u8).prop_map(End::AbortAfter)];
     let blocking = prop_oneof![
-        Just(Blocking::SpawnBlocking),
+        Just(Blocking::Task),
         Just(Blocking::InSet),
         Just(Blocking::Thread),
         any::<bool>().prop_map(|inheriting| Blocking::Local { inheriting }),

@@ -140,7 +140,9 @@ impl Runner {
     }
 
     fn inlines(&self, steps: &[Inline]) {
-        steps.iter().for_each(|step| self.inline(step));
+        for step in steps {
+            self.inline(step);
+        }
     }
 
     fn inline(&self, step: &Inline) {
@@ -307,35 +309,34 @@ impl Runner {
         let log = Self { log: child.log.clone(), ..Self::default() };
         let work = child.guarded(steps);
         let mut set = JoinSet::new();
-        let (abort, handle) = match task {
-            Task::InSet => (set.spawn_inheriting(work), None),
-            _ => {
-                let handle = match task {
-                    Task::Plain => tokio::spawn(work),
-                    Task::Detached => spawn_detached(work),
-                    _ => spawn(work),
-                };
-                (handle.abort_handle(), Some(handle))
-            }
+        let handle = match task {
+            Task::Plain => Ok(tokio::spawn(work)),
+            Task::Detached => Ok(spawn_detached(work)),
+            Task::Inheriting => Ok(spawn(work)),
+            Task::InSet => Err(set.spawn_inheriting(work)),
+        };
+        let abort = || match &handle {
+            Ok(handle) => handle.abort(),
+            Err(in_set) => in_set.abort(),
         };
         self.clone().steps(meanwhile).await;
         match end {
             End::Join => {}
             End::AbortHanging => {
                 if hangs.await.is_ok() {
-                    abort.abort();
+                    abort();
                 }
             }
             End::AbortAfter(turns) => {
                 for _ in 0..turns {
                     task::yield_now().await;
                 }
-                abort.abort();
+                abort();
             }
         }
         let ended = match handle {
-            Some(handle) => handle.await,
-            None => set.join_next().await.expect("one was spawned"),
+            Ok(handle) => handle.await,
+            Err(_) => set.join_next().await.expect("one was spawned"),
         };
         match end {
             End::AbortAfter(_) => self.push(Seen::Aborted(log.seen())),
@@ -348,7 +349,7 @@ impl Runner {
         let log = child.clone();
         let runtime = Handle::current();
         let outcome = match how {
-            Blocking::SpawnBlocking => {
+            Blocking::Task => {
                 let handle = spawn_blocking(move || runtime.block_on(child.guarded(steps)));
                 self.clone().steps(meanwhile).await;
                 outcome(&handle.await)

@@ -63,7 +63,9 @@ impl State {
         match verb {
             Verb::Set(session) => self.bind(session),
             Verb::Clear => {
-                SESSION.iter().for_each(|(_, name)| self.put(name, Some(String::new())));
+                for (_, name) in SESSION {
+                    self.put(name, Some(String::new()));
+                }
                 (self.async_delivery, self.cwd) = (None, None);
             }
             Verb::Reset => *self = Self::default(),
@@ -109,7 +111,7 @@ impl Seen {
 
 /// Whether what was seen is what the model says.
 pub fn matches(expected: &[Seen], seen: &[Seen]) -> bool {
-    expected.len() == seen.len() && expected.iter().zip(seen).all(|pair| is_match(pair))
+    expected.len() == seen.len() && expected.iter().zip(seen).all(is_match)
 }
 
 fn is_match(pair: (&Seen, &Seen)) -> bool {
@@ -283,9 +285,8 @@ impl Model {
         match step {
             Step::Inline(step) => self.inline(step)?,
             Step::BlockInPlace(steps) => self.inlines(steps)?,
-            Step::Yield | Step::Sleep => {}
             Step::Hang if self.leave.hanging => return Err(Stop::Hang),
-            Step::Hang => {}
+            Step::Yield | Step::Sleep | Step::Hang => {}
             Step::Scope(entry, steps) => self.guarded(self.entered(entry), |model| model.steps(steps))?,
             Step::Catch(steps) => match self.steps(steps) {
                 Err(Stop::Panic) => self.log.push(Seen::Caught),
