@@ -9,24 +9,97 @@ use crate::error::CarrierError;
 use crate::snapshot::Snapshot;
 
 /// The name of the header. Where names have no case, as in HTTP, any spelling of it is read.
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// use hermes_env_bridge::{SESSION_HEADER, inject};
+///
+/// let mut metadata = HashMap::new();
+/// inject(&mut metadata).unwrap();
+/// assert!(metadata.contains_key(SESSION_HEADER));
+/// ```
 pub const SESSION_HEADER: &str = "hermes-session";
 
 /// The most bytes of the header's value, which most HTTP servers take for one header.
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// use hermes_env_bridge::{CarrierError, MAX_HEADER_BYTES, Session, inject};
+///
+/// let name = "x".repeat(MAX_HEADER_BYTES);
+/// let refused = Session::new().chat_name(&name).sync_scope(|| inject(&mut HashMap::new()));
+/// assert!(matches!(refused, Err(CarrierError::TooLarge { .. })));
+/// ```
 pub const MAX_HEADER_BYTES: usize = 8 * 1024;
 
 /// What stands for itself: letters, digits, `-`, `.`, `_` and `~`. Everything else is `%` and two hexadecimal digits
 /// for each byte of its UTF-8.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Metadata that a header can be put into, such as a job's.
+/// Metadata that a header can be put into, such as a job's: maps and lists of text, HTTP's headers (feature `http`), and
+/// what else implements it.
+///
+/// ```
+/// use hermes_env_bridge::{CarrierError, Extractor, Injector, Session, extract, inject};
+///
+/// /// A message of a broker, with headers as it has them.
+/// struct Message(Vec<(&'static str, Vec<u8>)>);
+///
+/// impl Injector for Message {
+///     fn set(&mut self, name: &'static str, value: String) {
+///         self.0.retain(|(key, _)| *key != name);
+///         self.0.push((name, value.into_bytes()));
+///     }
+/// }
+///
+/// impl Extractor for Message {
+///     fn get_all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
+///         // Bytes that are no text are not what `inject` writes: `%` cannot be decoded.
+///         let text = |bytes: &'a Vec<u8>| std::str::from_utf8(bytes).unwrap_or("%");
+///         self.0.iter().filter(move |(key, _)| *key == name).map(move |(_, value)| text(value))
+///     }
+/// }
+///
+/// # fn main() -> Result<(), CarrierError> {
+/// let mut message = Message(Vec::new());
+/// Session::new().chat_id("42").sync_scope(|| inject(&mut message))?;
+/// assert!(extract(&message)?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 pub trait Injector {
     /// Puts `value` under `name`, in the place of whatever is there. Both are ASCII without white space.
+    ///
+    /// ```
+    /// use hermes_env_bridge::Injector;
+    ///
+    /// let mut headers = vec![("Hermes-Session".to_owned(), "whatever is there".to_owned())];
+    /// headers.set("hermes-session", "a".to_owned());
+    /// assert_eq!(headers, [("hermes-session".to_owned(), "a".to_owned())]);
+    /// ```
     fn set(&mut self, name: &'static str, value: String);
 }
 
-/// Metadata that a header can be read from.
+/// Metadata that a header can be read from. [`Injector`] has an example of both.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use hermes_env_bridge::extract;
+///
+/// assert_eq!(extract(&BTreeMap::new()), Ok(None));
+/// ```
 pub trait Extractor {
-    /// Everything that is there under `name`.
+    /// Everything that is there under `name`: that it is there twice must be seen.
+    ///
+    /// ```
+    /// use hermes_env_bridge::Extractor;
+    ///
+    /// let headers = ["hermes-session", "Hermes-Session"].map(|name| (name.to_owned(), "a".to_owned()));
+    /// assert_eq!(headers.to_vec().get_all("hermes-session").count(), 2);
+    /// ```
     fn get_all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str>;
 }
 
@@ -62,6 +135,19 @@ pub fn inject(carrier: &mut impl Injector) -> Result<(), CarrierError> {
 /// # Errors
 ///
 /// [`CarrierError`], if the header is there twice, too large, or not what `inject` writes.
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// use hermes_env_bridge::{extract, var};
+///
+/// # fn main() -> Result<(), hermes_env_bridge::CarrierError> {
+/// let metadata = HashMap::from([("hermes-session".to_owned(), "HERMES_SESSION_CHAT_ID=42".to_owned())]);
+/// let snapshot = extract(&metadata)?.expect("the job has a session");
+/// assert_eq!(snapshot.restore().sync_scope(var::chat_id).as_deref(), Some("42"));
+/// # Ok(())
+/// # }
+/// ```
 pub fn extract(carrier: &impl Extractor) -> Result<Option<Snapshot>, CarrierError> {
     let mut headers = carrier.get_all(SESSION_HEADER);
     let Some(header) = headers.next() else { return Ok(None) };
@@ -78,6 +164,14 @@ impl Snapshot {
     /// # Errors
     ///
     /// [`CarrierError::TooLarge`] if it is larger than [`MAX_HEADER_BYTES`]; nothing is changed.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Session, Snapshot};
+    ///
+    /// let mut headers = Vec::new();
+    /// Snapshot::from(Session::new().chat_id("42")).inject(&mut headers).unwrap();
+    /// assert_eq!(headers[0].0, "hermes-session");
+    /// ```
     pub fn inject(&self, carrier: &mut impl Injector) -> Result<(), CarrierError> {
         carrier.set(SESSION_HEADER, self.to_header()?);
         Ok(())
@@ -89,6 +183,14 @@ impl Snapshot {
     /// # Errors
     ///
     /// [`CarrierError::TooLarge`] if it is larger than [`MAX_HEADER_BYTES`].
+    ///
+    /// ```
+    /// use hermes_env_bridge::Snapshot;
+    ///
+    /// let snapshot = Snapshot::from_mapping([("HERMES_SESSION_USER_NAME", "Zoë"), ("HERMES_SESSION_CHAT_ID", "")]);
+    /// let header = snapshot.unwrap().to_header();
+    /// assert_eq!(header.as_deref(), Ok("HERMES_SESSION_CHAT_ID=&HERMES_SESSION_USER_NAME=Zo%C3%AB"));
+    /// ```
     pub fn to_header(&self) -> Result<String, CarrierError> {
         let encoded = |text: &str| utf8_percent_encode(text, ENCODED).to_string();
         let entries: Vec<_> =
@@ -101,6 +203,13 @@ impl Snapshot {
     /// # Errors
     ///
     /// [`CarrierError`], if it is too large or not what [`to_header`](Self::to_header) writes.
+    ///
+    /// ```
+    /// use hermes_env_bridge::Snapshot;
+    ///
+    /// let snapshot = Snapshot::from_header("HERMES_SESSION_USER_NAME=Zo%C3%AB").unwrap();
+    /// assert_eq!(snapshot.to_mapping()["HERMES_SESSION_USER_NAME"], "Zoë");
+    /// ```
     pub fn from_header(header: &str) -> Result<Self, CarrierError> {
         let header = checked(header)?;
         let entries: Vec<_> = header.split('&').filter(|_| !header.is_empty()).map(entry).collect::<Result<_, _>>()?;

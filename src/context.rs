@@ -11,6 +11,18 @@ use crate::error::NotInScope;
 use crate::state::SessionState;
 
 /// The one immutable value that a task carries. Cheap to clone; writing makes a new one.
+///
+/// It is what is handed from where the session is known to where work is done for it, within one process; a
+/// [`Snapshot`](crate::Snapshot) is for another process or another time.
+///
+/// ```
+/// use hermes_env_bridge::{Context, Session, get_session_env};
+///
+/// let (jobs, queue) = std::sync::mpsc::channel();
+/// Session::new().chat_id("42").sync_scope(|| jobs.send(Context::current())).unwrap();
+/// let context = queue.recv().unwrap();
+/// assert_eq!(context.sync_scope(|| get_session_env("HERMES_SESSION_CHAT_ID", "none")), "42");
+/// ```
 #[derive(Debug, Clone)]
 pub struct Context {
     session: SessionState,
@@ -112,7 +124,16 @@ impl Context {
         Self { session, ended: None }
     }
 
-    /// A context in which nothing is bound.
+    /// A context in which nothing is bound: reads fall back to the environment, and verbs bind.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session, get_session_env};
+    ///
+    /// Session::new().chat_id("42").sync_scope(|| {
+    ///     let chat = Context::unbound().sync_scope(|| get_session_env("HERMES_SESSION_CHAT_ID", "none"));
+    ///     assert_eq!(chat, "none");
+    /// });
+    /// ```
     #[must_use]
     pub fn unbound() -> Self {
         Self::new(SessionState::unbound())
@@ -121,6 +142,13 @@ impl Context {
     /// The context of the innermost scope, or one that has nothing bound where none is entered.
     ///
     /// Never panics, also not while a thread or a future is torn down.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session};
+    ///
+    /// assert_eq!(Context::current(), Context::unbound());
+    /// Session::new().sync_scope(|| assert_ne!(Context::current(), Context::unbound()));
+    /// ```
     #[must_use]
     pub fn current() -> Self {
         read_innermost(Clone::clone).unwrap_or_else(Self::unbound)
@@ -132,6 +160,13 @@ impl Context {
     }
 
     /// The session variables of this context.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session};
+    ///
+    /// let context = Session::new().chat_id("42").sync_scope(Context::current);
+    /// assert_eq!(context.session().chat_id().as_bound(), Some("42"));
+    /// ```
     #[must_use]
     pub fn session(&self) -> &SessionState {
         &self.session

@@ -6,6 +6,16 @@ use std::fmt;
 /// A verb that changes the session was called where no scope is entered; nothing was changed.
 ///
 /// There is nothing to change there: a value shared by all tasks of a thread would be read by each of them.
+///
+/// ```
+/// use hermes_env_bridge::clear_session_vars;
+///
+/// assert_eq!(
+///     clear_session_vars().unwrap_err().to_string(),
+///     "clear_session_vars needs a session scope, and none is entered here; \
+///      wrap the work in Session::scope or Session::sync_scope"
+/// );
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{verb} needs a session scope, and none is entered here; wrap the work in Session::scope or Session::sync_scope"
@@ -16,6 +26,12 @@ pub struct NotInScope {
 }
 
 /// A name that no session binds: it is none of the keywords, and no variable that has one.
+///
+/// ```
+/// use hermes_env_bridge::{Session, UnknownName};
+///
+/// assert_eq!(Session::from_pairs([("chat", "42")]), Err(UnknownName { name: "chat".to_owned() }));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a session cannot bind {name:?}; give a keyword such as \"chat_id\" or a name such as \"HERMES_SESSION_CHAT_ID\""
@@ -28,6 +44,16 @@ pub struct UnknownName {
 /// The environment holds bytes that are not UTF-8 under the name that was read.
 ///
 /// The message and `Debug` name the variable and not its value; [`NotUnicode::value`] has it whole.
+///
+/// ```
+/// use hermes_env_bridge::try_get_session_env;
+///
+/// let chat = match try_get_session_env("HERMES_SESSION_CHAT_ID") {
+///     Ok(chat) => chat.map(Into::into),
+///     Err(error) => Some(error.value),
+/// };
+/// assert_eq!(chat, None);
+/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the environment variable {name:?} is not valid UTF-8; read it with get_session_env_os")]
 pub struct NotUnicode {
@@ -46,6 +72,13 @@ impl fmt::Debug for NotUnicode {
 /// An input is no snapshot, or not one that is taken here. Nothing of it was bound.
 ///
 /// The messages name fields and variables, never values.
+///
+/// ```
+/// use hermes_env_bridge::{Limits, Snapshot, SnapshotError};
+///
+/// let error = Snapshot::from_json(r#"{"version": 2, "session": {}}"#, Limits::default()).unwrap_err();
+/// assert_eq!(error, SnapshotError::Version { supported: 1 });
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
@@ -108,6 +141,13 @@ pub enum SnapshotError {
 /// A session cannot be put into a header, or the header is none of ours. Nothing was changed.
 ///
 /// The messages name variables, never values.
+///
+/// ```
+/// use hermes_env_bridge::{CarrierError, Snapshot};
+///
+/// let error = Snapshot::from_header("HERMES_SESSION_KEY=%zz").unwrap_err();
+/// assert_eq!(error, CarrierError::NotEncoded { name: "HERMES_SESSION_KEY".to_owned() });
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CarrierError {

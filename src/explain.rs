@@ -12,6 +12,14 @@ use crate::session::{get_session_env_os, session_context_engaged};
 use crate::state::VarState;
 
 /// What answers a read.
+///
+/// ```
+/// use hermes_env_bridge::{Layer, Session, explain};
+///
+/// assert_eq!(explain("HERMES_SESSION_CHAT_ID").layer, Layer::Default);
+/// assert_eq!(explain("PATH").layer, Layer::Environment);
+/// Session::new().sync_scope(|| assert_eq!(explain("HERMES_SESSION_CHAT_ID").layer, Layer::Task));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layer {
@@ -25,6 +33,10 @@ pub enum Layer {
 
 impl Layer {
     /// The layer in a word, in lower case, as JSON has it.
+    ///
+    /// ```
+    /// assert_eq!(hermes_env_bridge::Layer::Task.as_str(), "task");
+    /// ```
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,6 +48,16 @@ impl Layer {
 }
 
 /// What a child process gets under a name, by Hermes' rule.
+///
+/// ```
+/// use hermes_env_bridge::{ForChild, Session, explain};
+///
+/// Session::new().chat_id("42").sync_scope(|| {
+///     assert_eq!(explain("HERMES_SESSION_CHAT_ID").child, ForChild::Set);
+///     assert_eq!(explain("HERMES_SESSION_USER_ID").child, ForChild::Empty);
+///     assert_eq!(explain("PATH").child, ForChild::Keep);
+/// });
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ForChild {
@@ -53,6 +75,10 @@ pub enum ForChild {
 
 impl ForChild {
     /// What is done, in a word, in lower case, as JSON has it.
+    ///
+    /// ```
+    /// assert_eq!(hermes_env_bridge::ForChild::Strip.as_str(), "strip");
+    /// ```
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -109,6 +135,15 @@ impl Facts {
 }
 
 /// A read, explained. `Display` and JSON show names and reasons; the value only if it was asked for.
+///
+/// ```
+/// use hermes_env_bridge::{Explanation, Session, explain};
+///
+/// let explanation: Explanation = Session::new().sync_scope(|| explain("HERMES_SESSION_KEY"));
+/// assert_eq!(explanation.why, "this task has cleared it, which masks the environment");
+/// let json = serde_json::to_value(&explanation).unwrap();
+/// assert_eq!((&json["layer"], &json["state"]), (&"task".into(), &"cleared".into()));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// The name that is read.
@@ -170,18 +205,44 @@ impl Serialize for Explanation {
 }
 
 /// Explains a read of `name` in this task, without its value.
+///
+/// ```
+/// use hermes_env_bridge::explain;
+///
+/// assert_eq!(
+///     explain("HERMES_SESSION_CHAT_ID").to_string(),
+///     "HERMES_SESSION_CHAT_ID: answered by default: neither this task nor the environment has it; \
+///      for a child: absent: there is nothing to inherit"
+/// );
+/// ```
 #[must_use]
 pub fn explain(name: &str) -> Explanation {
     explain_over(&ProcessEnviron, name)
 }
 
 /// As [`explain`], with the value that a read would return.
+///
+/// ```
+/// use hermes_env_bridge::{Session, explain_with_value};
+///
+/// let explanation = Session::new().chat_id("42").sync_scope(|| explain_with_value("HERMES_SESSION_CHAT_ID"));
+/// assert_eq!(explanation.value, Some("42".into()));
+/// ```
 #[must_use]
 pub fn explain_with_value(name: &str) -> Explanation {
     Explanation { value: get_session_env_os(name), ..explain(name) }
 }
 
 /// Explains every session variable in this task, in the order of [`VARIABLES`], without values.
+///
+/// ```
+/// use hermes_env_bridge::{Session, explain_all};
+///
+/// Session::new().platform("telegram").chat_id("42").sync_scope(|| {
+///     let set = explain_all().into_iter().filter(|explanation| explanation.state.as_str() == "set");
+///     assert_eq!(set.count(), 2);
+/// });
+/// ```
 #[must_use]
 pub fn explain_all() -> Vec<Explanation> {
     VARIABLES.iter().map(|variable| explain(variable.name)).collect()

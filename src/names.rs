@@ -1,6 +1,13 @@
 //! The one table of session variables.
 
 /// Which verbs touch a variable.
+///
+/// ```
+/// use hermes_env_bridge::{Group, VARIABLES};
+///
+/// let delivery = VARIABLES.iter().filter(|variable| variable.group == Group::CronDelivery);
+/// assert!(delivery.map(|variable| variable.name).all(|name| name.starts_with("HERMES_CRON_AUTO_DELIVER_")));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Group {
     /// Part of the session's identity: bound, cleared and reset.
@@ -10,6 +17,15 @@ pub enum Group {
 }
 
 /// One session variable.
+///
+/// ```
+/// use hermes_env_bridge::{Group, VARIABLES, Variable};
+///
+/// let chat = VARIABLES.into_iter().find(|variable| variable.name == "HERMES_SESSION_CHAT_ID");
+/// let keyword = Some("chat_id");
+/// let expected = Variable { name: "HERMES_SESSION_CHAT_ID", keyword, group: Group::Session, optional: false };
+/// assert_eq!(chat, Some(expected));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Variable {
     /// The name under which it is read, and under which a child process gets it.
@@ -78,6 +94,12 @@ macro_rules! table {
         ///
         /// Whether a completion can be delivered later is not among them: it is a capability, not a string that a
         /// child gets ([`async_delivery_supported`](crate::async_delivery_supported)).
+        ///
+        /// ```
+        /// use hermes_env_bridge::VARIABLES;
+        ///
+        /// assert_eq!(VARIABLES[0].name, "HERMES_SESSION_PLATFORM");
+        /// ```
         pub const VARIABLES: [Variable; [$($name),+].len()] = [$(Variable::$kind($name, stringify!($field))),+];
     };
 }

@@ -16,7 +16,20 @@ pin_project! {
     /// A future, stream or sink that runs inside a scope: the context is in place on each poll, and while what is
     /// inside is dropped.
     ///
-    /// Made by [`Context::scope`], [`Session::scope`] and [`WithSession`].
+    /// Made by [`Context::scope`], [`Session::scope`] and [`WithSession`]. With the feature `http` it is also a body.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use futures::{Stream, StreamExt, stream};
+    /// use hermes_env_bridge::{Scope, Session, get_session_env};
+    ///
+    /// let lines = stream::iter(1..=2).map(|n| format!("{n} {}", get_session_env("HERMES_SESSION_CHAT_ID", "none")));
+    /// let lines: Scope<_> = Session::new().chat_id("42").scope(lines);
+    /// assert_eq!(lines.size_hint(), (2, Some(2)));
+    /// assert_eq!(lines.collect::<Vec<_>>().await, ["1 42", "2 42"]);
+    /// # }
+    /// ```
     #[must_use = "futures, streams and sinks do nothing unless polled"]
     pub struct Scope<T> {
         // While it is entered, and only then, this is what was there before: the outer scope, or `None`.
@@ -43,6 +56,13 @@ impl<T> Scope<T> {
     }
 
     /// The context as it is inside: the one that was entered, or what the verbs have made of it since.
+    ///
+    /// ```
+    /// use hermes_env_bridge::Session;
+    ///
+    /// let scope = Session::new().chat_id("42").scope(async {});
+    /// assert_eq!(scope.context().session().chat_id().as_bound(), Some("42"));
+    /// ```
     #[must_use]
     pub fn context(&self) -> Context {
         self.entered.as_ref().map_or_else(Context::current, |entered| entered.context().clone())
@@ -106,6 +126,28 @@ impl<S: Sink<Item>, Item> Sink<Item> for Scope<S> {
     }
 }
 
+/// A body that is made while it is sent is made in the scope.
+#[cfg(feature = "http")]
+impl<B: http_body::Body> http_body::Body for Scope<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        poller: &mut Poller<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<B::Data>, B::Error>>> {
+        self.poll_inside(|body| body.poll_frame(poller), Option::is_none)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().expect(DROPPED).is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.inner.as_ref().expect(DROPPED).size_hint()
+    }
+}
+
 impl<T> fmt::Debug for Scope<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").finish_non_exhaustive()
@@ -136,6 +178,13 @@ impl Context {
     /// Runs `f` with this context and returns what it returns; the caller's own is back afterwards, also on a panic.
     ///
     /// Tasks that `f` drives with a `block_on` are not inside: only the future that it blocks on is.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session, get_session_env};
+    ///
+    /// let context = Session::new().chat_id("42").sync_scope(Context::current);
+    /// assert_eq!(context.sync_scope(|| get_session_env("HERMES_SESSION_CHAT_ID", "none")), "42");
+    /// ```
     pub fn sync_scope<R>(self, f: impl FnOnce() -> R) -> R {
         enter(&mut Some(Entered::carrying(self)), f)
     }
@@ -286,6 +335,18 @@ pub fn bind_mut<F: FnMut(A) -> R, A, R>(f: F) -> impl FnMut(A) -> R + use<F, A, 
 /// ```
 pub trait WithSession: Sized {
     /// Runs this as `session`, and trips the [latch](crate::session_context_engaged); see [`Session::scope`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use futures::{StreamExt, stream};
+    /// use hermes_env_bridge::{Session, WithSession, get_session_env};
+    ///
+    /// let replies = stream::iter(["hi"]).map(|text| format!("{text} {}", get_session_env("HERMES_SESSION_USER_NAME", "")));
+    /// let replies = replies.with_session(Session::new().user_name("Zoë"));
+    /// assert_eq!(replies.collect::<Vec<_>>().await, ["hi Zoë"]);
+    /// # }
+    /// ```
     fn with_session(self, session: Session) -> Scope<Self> {
         session.scope(self)
     }

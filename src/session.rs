@@ -17,6 +17,13 @@ static ENGAGED: AtomicBool = AtomicBool::new(false);
 /// Surfaces that are no channel on which people chat, in lower case.
 ///
 /// The list is of the exceptions, so that a platform nobody listed counts as a channel.
+///
+/// ```
+/// use hermes_env_bridge::NON_MESSAGING_SESSION_SURFACES;
+///
+/// assert!(NON_MESSAGING_SESSION_SURFACES.contains(&"cli"));
+/// assert!(!NON_MESSAGING_SESSION_SURFACES.contains(&"telegram"));
+/// ```
 pub const NON_MESSAGING_SESSION_SURFACES: [&str; 12] = [
     "",
     "api_server",
@@ -57,6 +64,13 @@ macro_rules! stating {
     (@cron_delivery $($rest:tt)+) => {};
     (@$kind:ident $field:ident $name:literal $doc:literal) => {
         #[doc = concat!("States `", $name, "`: ", $doc, ".")]
+        ///
+        /// ```
+        /// use hermes_env_bridge::{Session, var};
+        ///
+        #[doc = concat!("let seen = Session::new().", stringify!($field), "(\"x\").sync_scope(var::", stringify!($field), ");")]
+        /// assert_eq!(seen.as_deref(), Some("x"));
+        /// ```
         pub fn $field(mut self, value: impl AsRef<str>) -> Self {
             self.given[const { position($name) }] = Some(VarState::bound(value.as_ref()));
             self
@@ -72,7 +86,14 @@ macro_rules! stating {
 each_variable!(stating);
 
 impl Session {
-    /// A session that states nothing.
+    /// A session that states nothing: what is run in it is nobody's, whatever the environment says.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Session, get_session_env};
+    ///
+    /// let key = Session::new().sync_scope(|| get_session_env("HERMES_SESSION_KEY", "none"));
+    /// assert_eq!(key, "");
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
@@ -83,6 +104,14 @@ impl Session {
     /// # Errors
     ///
     /// [`UnknownName`] if a name is not one that a session binds.
+    ///
+    /// ```
+    /// use hermes_env_bridge::Session;
+    ///
+    /// let session = Session::from_pairs([("platform", "telegram"), ("HERMES_SESSION_CHAT_ID", "42")]).unwrap();
+    /// assert_eq!(session, Session::new().platform("telegram").chat_id("42"));
+    /// assert_eq!(Session::from_pairs([("chat", "42")]).unwrap_err().name, "chat");
+    /// ```
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, UnknownName> {
         let mut session = Self::new();
         for (name, value) in pairs {
@@ -96,12 +125,25 @@ impl Session {
     }
 
     /// States whether a completion can be delivered after the turn. It can, unless this says otherwise.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Session, async_delivery_supported};
+    ///
+    /// assert!(!Session::new().async_delivery(false).sync_scope(async_delivery_supported));
+    /// ```
     pub fn async_delivery(self, supported: bool) -> Self {
         Self { no_async_delivery: !supported, ..self }
     }
 
     /// States the directory in which the session works; see [`resolve_cwd`](crate::resolve_cwd). White space around it
     /// does not count. The process's own directory is never changed.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session};
+    ///
+    /// let context = Session::new().cwd("/srv/project").sync_scope(Context::current);
+    /// assert_eq!(context.session().cwd(), Some("/srv/project"));
+    /// ```
     pub fn cwd(self, cwd: impl AsRef<str>) -> Self {
         Self { cwd: Value::new(cwd.as_ref()), ..self }
     }
@@ -112,7 +154,8 @@ impl Session {
         Entered::of(self.bind_over(&SessionState::unbound()))
     }
 
-    fn bind_over(mut self, state: &SessionState) -> SessionState {
+    /// What `state` becomes when this session is bound.
+    pub(crate) fn bind_over(mut self, state: &SessionState) -> SessionState {
         state
             .with(Shape::TABLE.bind(|at| self.given[at].take()))
             .with_async_delivery(Some(!self.no_async_delivery))
@@ -125,6 +168,20 @@ impl Session {
 /// # Errors
 ///
 /// [`NotInScope`] outside a scope; nothing is bound and the latch is as before.
+///
+/// ```
+/// use hermes_env_bridge::{Session, set_session_vars, var};
+///
+/// # fn main() -> Result<(), hermes_env_bridge::NotInScope> {
+/// Session::new().chat_id("1").user_id("7").sync_scope(|| {
+///     set_session_vars(Session::new().chat_id("2"))?;
+///     assert_eq!((var::chat_id().as_deref(), var::user_id().as_deref()), (Some("2"), Some("")));
+///     Ok(())
+/// })?;
+/// assert!(set_session_vars(Session::new().chat_id("3")).is_err(), "nothing is entered here");
+/// # Ok(())
+/// # }
+/// ```
 pub fn set_session_vars(session: Session) -> Result<(), NotInScope> {
     Context::replace("set_session_vars", |state| session.bind_over(state))?;
     engage();
@@ -139,6 +196,18 @@ pub fn set_session_vars(session: Session) -> Result<(), NotInScope> {
 /// # Errors
 ///
 /// [`NotInScope`] outside a scope.
+///
+/// ```
+/// use hermes_env_bridge::{Session, clear_session_vars, get_session_env};
+///
+/// # fn main() -> Result<(), hermes_env_bridge::NotInScope> {
+/// Session::new().chat_id("42").sync_scope(|| {
+///     clear_session_vars()?;
+///     assert_eq!(get_session_env("HERMES_SESSION_CHAT_ID", "none"), "");
+///     Ok(())
+/// })
+/// # }
+/// ```
 pub fn clear_session_vars() -> Result<(), NotInScope> {
     Context::replace("clear_session_vars", |state| unstated(state.with(Shape::TABLE.clear())))
 }
@@ -149,6 +218,18 @@ pub fn clear_session_vars() -> Result<(), NotInScope> {
 /// # Errors
 ///
 /// [`NotInScope`] outside a scope.
+///
+/// ```
+/// use hermes_env_bridge::{Session, get_session_env, reset_session_vars};
+///
+/// # fn main() -> Result<(), hermes_env_bridge::NotInScope> {
+/// Session::new().chat_id("42").sync_scope(|| {
+///     reset_session_vars()?;
+///     assert_eq!(get_session_env("HERMES_SESSION_CHAT_ID", "none"), "none");
+///     Ok(())
+/// })
+/// # }
+/// ```
 pub fn reset_session_vars() -> Result<(), NotInScope> {
     Context::replace("reset_session_vars", |state| unstated(state.with(Shape::TABLE.reset())))
 }
@@ -163,6 +244,18 @@ fn unstated(state: SessionState) -> SessionState {
 /// # Errors
 ///
 /// [`NotInScope`] outside a scope.
+///
+/// ```
+/// use hermes_env_bridge::{Session, set_current_session_id, var};
+///
+/// # fn main() -> Result<(), hermes_env_bridge::NotInScope> {
+/// Session::new().chat_id("42").session_id("first").sync_scope(|| {
+///     set_current_session_id("second")?;
+///     assert_eq!((var::session_id().as_deref(), var::chat_id().as_deref()), (Some("second"), Some("42")));
+///     Ok(())
+/// })
+/// # }
+/// ```
 pub fn set_current_session_id(session_id: &str) -> Result<(), NotInScope> {
     bind_session_id("set_current_session_id", &VarState::bound(session_id))
 }
@@ -172,6 +265,18 @@ pub fn set_current_session_id(session_id: &str) -> Result<(), NotInScope> {
 /// # Errors
 ///
 /// [`NotInScope`] outside a scope; `f` is not run.
+///
+/// ```
+/// use hermes_env_bridge::{Session, scoped_current_session_id, var};
+///
+/// # fn main() -> Result<(), hermes_env_bridge::NotInScope> {
+/// Session::new().session_id("parent").sync_scope(|| {
+///     let inside = scoped_current_session_id(Some("child"), var::session_id)?;
+///     assert_eq!((inside.as_deref(), var::session_id().as_deref()), (Some("child"), Some("parent")));
+///     Ok(())
+/// })
+/// # }
+/// ```
 pub fn scoped_current_session_id<R>(session_id: Option<&str>, f: impl FnOnce() -> R) -> Result<R, NotInScope> {
     /// Puts the id back on unwinding too. The scope in which it was made is still entered when it is dropped.
     struct Restore(VarState);
@@ -198,6 +303,18 @@ fn bind_session_id(verb: &'static str, id: &VarState) -> Result<(), NotInScope> 
 /// # Errors
 ///
 /// [`NotInScope`] outside a scope.
+///
+/// ```
+/// use hermes_env_bridge::{Context, async_delivery_supported, declare_stateless_channel};
+///
+/// # fn main() -> Result<(), hermes_env_bridge::NotInScope> {
+/// Context::unbound().sync_scope(|| {
+///     declare_stateless_channel()?;
+///     assert!(!async_delivery_supported());
+///     Ok(())
+/// })
+/// # }
+/// ```
 pub fn declare_stateless_channel() -> Result<(), NotInScope> {
     Context::update("declare_stateless_channel", |state| state.clone().with_async_delivery(Some(false)))
 }
@@ -238,6 +355,17 @@ pub(crate) fn get_or_warn(name: &str) -> Option<String> {
 /// # Errors
 ///
 /// [`NotUnicode`] if the environment answers with bytes that are not UTF-8.
+///
+/// ```
+/// use hermes_env_bridge::{Session, try_get_session_env};
+///
+/// # fn main() -> Result<(), hermes_env_bridge::NotUnicode> {
+/// assert_eq!(try_get_session_env("HERMES_SESSION_CHAT_ID")?, None);
+/// let chat = Session::new().chat_id("42").sync_scope(|| try_get_session_env("HERMES_SESSION_CHAT_ID"))?;
+/// assert_eq!(chat.as_deref(), Some("42"));
+/// # Ok(())
+/// # }
+/// ```
 pub fn try_get_session_env(name: &str) -> Result<Option<String>, NotUnicode> {
     get_session_env_os(name)
         .map(|value| value.into_string().map_err(|value| NotUnicode { name: name.to_owned(), value }))
@@ -245,6 +373,12 @@ pub fn try_get_session_env(name: &str) -> Result<Option<String>, NotUnicode> {
 }
 
 /// As [`try_get_session_env`], byte for byte.
+///
+/// ```
+/// use hermes_env_bridge::get_session_env_os;
+///
+/// assert_eq!(get_session_env_os("PATH"), std::env::var_os("PATH"), "what is no session variable is the environment's");
+/// ```
 #[must_use]
 pub fn get_session_env_os(name: &str) -> Option<OsString> {
     Context::read(|session| read_over(&ProcessEnviron, session, name))
@@ -259,6 +393,13 @@ fn read_over(environ: &impl Environ, session: &SessionState, name: &str) -> Opti
 
 /// Whether a completion can be delivered after this turn: not if the session stated so, and not in a board worker
 /// (`HERMES_KANBAN_TASK` present and not empty).
+///
+/// ```
+/// use hermes_env_bridge::{Session, async_delivery_supported};
+///
+/// assert!(Session::new().platform("telegram").sync_scope(async_delivery_supported));
+/// assert!(!Session::new().platform("api_server").async_delivery(false).sync_scope(async_delivery_supported));
+/// ```
 #[must_use]
 pub fn async_delivery_supported() -> bool {
     let board_worker = ProcessEnviron.var_os(OsStr::new(BOARD_TASK)).is_some_and(|task| !task.is_empty());
@@ -270,6 +411,13 @@ pub fn async_delivery_supported() -> bool {
 /// Whether people chat on the channel of this turn: an unknown surface counts as such a channel.
 ///
 /// `HERMES_PLATFORM` stands in for the session's platform; the session's source counts as well.
+///
+/// ```
+/// use hermes_env_bridge::{Session, session_is_messaging_surface};
+///
+/// assert!(Session::new().platform("telegram").sync_scope(session_is_messaging_surface));
+/// assert!(!Session::new().platform("cli").sync_scope(session_is_messaging_surface));
+/// ```
 #[must_use]
 pub fn session_is_messaging_surface() -> bool {
     let stated = get_session_env_os(PROCESS_PLATFORM).filter(|platform| !platform.is_empty());
@@ -334,6 +482,14 @@ pub(crate) fn is_space(c: char) -> bool {
 ///
 /// From then on a child process inherits no session variable that its task has not bound. What a read in this process
 /// returns does not depend on it.
+///
+/// ```
+/// use hermes_env_bridge::{Session, session_context_engaged};
+///
+/// assert!(!session_context_engaged());
+/// Session::new().sync_scope(|| assert!(session_context_engaged()));
+/// assert!(session_context_engaged(), "it stays so");
+/// ```
 #[must_use]
 pub fn session_context_engaged() -> bool {
     ENGAGED.load(Ordering::Acquire)

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::SnapshotError;
 use crate::json::Node;
 use crate::names::{ASYNC_DELIVERY, SESSION_CWD};
-use crate::session::engage;
+use crate::session::{Session, engage};
 use crate::shape::Shape;
 use crate::state::{SessionState, Value, VarState};
 
@@ -48,6 +48,14 @@ pub struct Snapshot {
 }
 
 /// What an input may be, so that nobody's input can exhaust the reader.
+///
+/// ```
+/// use hermes_env_bridge::{Limits, Snapshot, SnapshotError};
+///
+/// let small = Limits { bytes: 16, ..Limits::default() };
+/// let error = Snapshot::from_json(&Snapshot::capture().to_json(), small).unwrap_err();
+/// assert!(matches!(error, SnapshotError::TooLarge { limit: 16, .. }));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The most bytes of JSON that are read.
@@ -59,6 +67,18 @@ pub struct Limits {
 }
 
 /// What becomes of fields and variables that this version does not know.
+///
+/// ```
+/// use hermes_env_bridge::{Limits, Snapshot, SnapshotError, Unknown};
+///
+/// let newer = r#"{"version": 1, "session": {"HERMES_SESSION_MOOD": "fine"}}"#;
+/// let kept = Snapshot::from_json(newer, Limits::default()).unwrap();
+/// assert!(kept.to_json().contains("HERMES_SESSION_MOOD"));
+///
+/// let strict = Limits { unknown: Unknown::Refuse, ..Limits::default() };
+/// let name = "HERMES_SESSION_MOOD".to_owned();
+/// assert_eq!(Snapshot::from_json(newer, strict), Err(SnapshotError::Unknown { name }));
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unknown {
     /// They stay in the snapshot, and are written again; [`Snapshot::restore`] does not bind them.
@@ -76,6 +96,15 @@ impl Default for Limits {
 }
 
 /// One difference between two snapshots.
+///
+/// ```
+/// use hermes_env_bridge::{Session, Snapshot, VarState};
+///
+/// let before = Session::new().chat_id("42").sync_scope(Snapshot::capture);
+/// let after = Session::new().sync_scope(Snapshot::capture);
+/// let change = before.diff(&after).remove(0);
+/// assert_eq!((change.before, change.after), (VarState::bound("42"), VarState::Cleared));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The variable; `HERMES_SESSION_ASYNC_DELIVERY` and `HERMES_SESSION_CWD` stand for what is stated beside them.
@@ -95,6 +124,13 @@ impl fmt::Display for Change {
 
 impl Snapshot {
     /// What the current context holds.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Session, Snapshot};
+    ///
+    /// let snapshot = Session::new().chat_id("42").sync_scope(Snapshot::capture);
+    /// assert_eq!(snapshot.to_mapping()["HERMES_SESSION_CHAT_ID"], "42");
+    /// ```
     #[must_use]
     pub fn capture() -> Self {
         Self::from(&Context::current())
@@ -104,6 +140,13 @@ impl Snapshot {
     /// [`Context::bind`]. If anything is bound, the [latch](crate::session_context_engaged) trips.
     ///
     /// A variable that this version does not know is not bound: [`unknown_names`](Self::unknown_names) tells which.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Session, Snapshot, var};
+    ///
+    /// let snapshot = Session::new().chat_id("42").sync_scope(Snapshot::capture);
+    /// assert_eq!(snapshot.restore().sync_scope(var::chat_id).as_deref(), Some("42"));
+    /// ```
     #[must_use]
     pub fn restore(&self) -> Context {
         let known =
@@ -117,6 +160,13 @@ impl Snapshot {
     }
 
     /// The variables and fields that this version does not know.
+    ///
+    /// ```
+    /// use hermes_env_bridge::Snapshot;
+    ///
+    /// let snapshot = Snapshot::from_mapping([("HERMES_SESSION_CHAT_ID", "42"), ("HERMES_SESSION_MOOD", "fine")]).unwrap();
+    /// assert_eq!(snapshot.unknown_names().collect::<Vec<_>>(), ["HERMES_SESSION_MOOD"]);
+    /// ```
     pub fn unknown_names(&self) -> impl Iterator<Item = &str> {
         let variables = self.variables.keys().filter(|name| Shape::TABLE.position(name).is_none());
         variables.chain(self.unknown.keys()).map(String::as_str)
@@ -150,6 +200,15 @@ impl Snapshot {
     ///
     /// What is stated beside the variables stands under `HERMES_SESSION_ASYNC_DELIVERY` (`1` or `0`) and
     /// `HERMES_SESSION_CWD`. Fields that this version does not know are no text and are not there.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Session, Snapshot};
+    ///
+    /// let mapping = Session::new().chat_id("42").sync_scope(Snapshot::capture).to_mapping();
+    /// assert_eq!(mapping["HERMES_SESSION_CHAT_ID"], "42");
+    /// assert_eq!(mapping["HERMES_SESSION_USER_ID"], "", "cleared");
+    /// assert!(!mapping.contains_key("HERMES_CRON_SESSION"), "unset");
+    /// ```
     #[must_use]
     pub fn to_mapping(&self) -> BTreeMap<String, String> {
         let variables = self.variables.iter().filter_map(|(name, state)| Some((name.as_str(), state.as_bound()?)));
@@ -165,6 +224,13 @@ impl Snapshot {
     ///
     /// [`SnapshotError::Duplicate`] for a name that is there twice, [`SnapshotError::NotBoolean`] where
     /// `HERMES_SESSION_ASYNC_DELIVERY` is neither `1` nor `0`.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Snapshot, var};
+    ///
+    /// let context = Snapshot::from_mapping([("HERMES_SESSION_CHAT_ID", "42")]).unwrap().restore();
+    /// context.sync_scope(|| assert_eq!((var::chat_id().as_deref(), var::user_id()), (Some("42"), None)));
+    /// ```
     pub fn from_mapping<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, SnapshotError> {
         let mut snapshot = Self::default();
         let mut seen = BTreeSet::new();
@@ -188,6 +254,12 @@ impl Snapshot {
     /// # Panics
     ///
     /// Never: a snapshot is maps of text, which JSON can write.
+    ///
+    /// ```
+    /// use hermes_env_bridge::Snapshot;
+    ///
+    /// assert_eq!(Snapshot::capture().to_json(), r#"{"version":1,"session":{}}"#);
+    /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a snapshot is maps of text")
@@ -199,6 +271,14 @@ impl Snapshot {
     ///
     /// [`SnapshotError`], which says what is wrong and, where there is one, with which field or variable. It has no
     /// values.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Limits, Snapshot, var};
+    ///
+    /// let json = r#"{"version": 1, "session": {"HERMES_SESSION_CHAT_ID": "42"}}"#;
+    /// let context = Snapshot::from_json(json, Limits::default()).unwrap().restore();
+    /// assert_eq!(context.sync_scope(var::chat_id).as_deref(), Some("42"));
+    /// ```
     pub fn from_json(json: &str, limits: Limits) -> Result<Self, SnapshotError> {
         if json.len() > limits.bytes {
             return Err(SnapshotError::TooLarge { size: json.len(), limit: limits.bytes });
@@ -234,6 +314,13 @@ impl Snapshot {
 
     pub(crate) fn with_unknown_fields(self, unknown: Map<String, Json>) -> Self {
         Self { unknown, ..self }
+    }
+}
+
+/// What a scope of the session starts with, without entering one: for a job that is enqueued for somebody.
+impl From<Session> for Snapshot {
+    fn from(session: Session) -> Self {
+        Self::from(&Context::new(session.bind_over(&SessionState::unbound())))
     }
 }
 

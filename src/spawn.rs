@@ -166,6 +166,21 @@ where
 pub trait JoinSetExt<R> {
     /// As [`JoinSet::spawn`].
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hermes_env_bridge::{JoinSetExt, Session, var};
+    /// use tokio::task::JoinSet;
+    ///
+    /// let chats = Session::new().chat_id("42").scope(async {
+    ///     let mut set = JoinSet::new();
+    ///     set.spawn_inheriting(async { var::chat_id() });
+    ///     set.join_all().await
+    /// });
+    /// assert_eq!(chats.await, [Some("42".to_owned())]);
+    /// # }
+    /// ```
+    ///
     /// # Panics
     ///
     /// As that, outside a runtime.
@@ -176,6 +191,21 @@ pub trait JoinSetExt<R> {
 
     /// As [`JoinSet::spawn_local`].
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hermes_env_bridge::{JoinSetExt, Session, var};
+    /// use tokio::task::{JoinSet, LocalSet};
+    ///
+    /// let chats = Session::new().chat_id("42").scope(async {
+    ///     let mut set = JoinSet::new();
+    ///     set.spawn_local_inheriting(async { var::chat_id() });
+    ///     set.join_all().await
+    /// });
+    /// assert_eq!(LocalSet::new().run_until(chats).await, [Some("42".to_owned())]);
+    /// # }
+    /// ```
+    ///
     /// # Panics
     ///
     /// As that, outside a [`LocalSet`](task::LocalSet).
@@ -183,6 +213,21 @@ pub trait JoinSetExt<R> {
     fn spawn_local_inheriting(&mut self, future: impl Future<Output = R> + 'static) -> AbortHandle;
 
     /// As [`JoinSet::spawn_blocking`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hermes_env_bridge::{JoinSetExt, Session, var};
+    /// use tokio::task::JoinSet;
+    ///
+    /// let chats = Session::new().chat_id("42").scope(async {
+    ///     let mut set = JoinSet::new();
+    ///     set.spawn_blocking_inheriting(var::chat_id);
+    ///     set.join_all().await
+    /// });
+    /// assert_eq!(chats.await, [Some("42".to_owned())]);
+    /// # }
+    /// ```
     ///
     /// # Panics
     ///

@@ -8,17 +8,38 @@ use crate::names::{VARIABLES, each_variable, position};
 use crate::shape::Shape;
 
 /// A value that is not empty. The empty string is no value: it is [`VarState::Cleared`].
+///
+/// `Debug` shows how long it is, never what it is.
+///
+/// ```
+/// use hermes_env_bridge::Value;
+///
+/// let value = Value::new("42").unwrap();
+/// assert_eq!(&*value, "42");
+/// assert_eq!(format!("{value:?}"), "Value(2 bytes)");
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(Arc<str>);
 
 impl Value {
     /// Returns `text` as a value, or `None` if it is empty.
+    ///
+    /// ```
+    /// use hermes_env_bridge::Value;
+    ///
+    /// assert!(Value::new(" ").is_some() && Value::new("").is_none());
+    /// ```
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| Self(text.into()))
     }
 
     /// The text, never empty.
+    ///
+    /// ```
+    /// # use hermes_env_bridge::Value;
+    /// assert_eq!(Value::new("42").unwrap().as_str(), "42");
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -43,6 +64,21 @@ impl fmt::Debug for Value {
 /// What a task holds for one variable.
 ///
 /// `Set` cannot hold the empty string for a [`Value`], so a match on the state is a match on the meaning.
+///
+/// ```
+/// use hermes_env_bridge::{Context, Session, VarState};
+///
+/// fn reply_to() -> &'static str {
+///     match Context::current().session().message_id() {
+///         VarState::Set(_) => "the message",
+///         VarState::Cleared => "no message, whatever the environment says",
+///         VarState::Unset => "what the environment says",
+///     }
+/// }
+///
+/// assert_eq!(reply_to(), "what the environment says");
+/// assert_eq!(Session::new().message_id("9").sync_scope(reply_to), "the message");
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum VarState<V = Value> {
     /// Never bound here: a read falls back to the environment, then to the default.
@@ -56,6 +92,11 @@ pub enum VarState<V = Value> {
 
 impl<V> VarState<V> {
     /// The state in a word, in lower case: `unset`, `cleared` or `set`.
+    ///
+    /// ```
+    /// # use hermes_env_bridge::VarState;
+    /// assert_eq!(VarState::bound("").as_str(), "cleared");
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -68,12 +109,25 @@ impl<V> VarState<V> {
 
 impl VarState {
     /// The state of a variable that is bound to `text`: `Cleared` if it is empty, else `Set`.
+    ///
+    /// ```
+    /// # use hermes_env_bridge::VarState;
+    /// assert_eq!(VarState::bound(""), VarState::Cleared);
+    /// assert!(matches!(VarState::bound("42"), VarState::Set(value) if value.as_str() == "42"));
+    /// ```
     #[must_use]
     pub fn bound(text: &str) -> Self {
         Value::new(text).map_or(Self::Cleared, Self::Set)
     }
 
     /// What a read of a bound variable returns: `None` if it is unset.
+    ///
+    /// ```
+    /// # use hermes_env_bridge::VarState;
+    /// assert_eq!(VarState::bound("42").as_bound(), Some("42"));
+    /// assert_eq!(VarState::Cleared.as_bound(), Some(""));
+    /// assert_eq!(VarState::Unset.as_bound(), None);
+    /// ```
     #[must_use]
     pub fn as_bound(&self) -> Option<&str> {
         match self {
@@ -84,7 +138,16 @@ impl VarState {
     }
 }
 
-/// All variables of one session: immutable, and cheap to clone.
+/// All variables of one session: immutable, and cheap to clone. [`Context::session`](crate::Context::session) has it.
+///
+/// It holds what was bound and nothing of the environment, so it is the one to ask what *this task* was told.
+///
+/// ```
+/// use hermes_env_bridge::{Context, Session};
+///
+/// let context = Session::new().chat_id("42").sync_scope(Context::current);
+/// assert_eq!(context.session().chat_id().as_bound(), Some("42"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionState {
     variables: Arc<[VarState]>,
@@ -94,6 +157,12 @@ pub struct SessionState {
 
 impl SessionState {
     /// The session of a task that never bound one: every variable unset.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, SessionState};
+    ///
+    /// assert_eq!(*Context::current().session(), SessionState::unbound());
+    /// ```
     #[must_use]
     pub fn unbound() -> Self {
         static UNBOUND: LazyLock<SessionState> = LazyLock::new(|| SessionState {
@@ -105,12 +174,28 @@ impl SessionState {
     }
 
     /// The state of the variable with this environment name; `Unset` for a name that is no session variable.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session, VarState};
+    ///
+    /// let context = Session::new().chat_id("42").sync_scope(Context::current);
+    /// assert_eq!(context.session().get("HERMES_SESSION_CHAT_ID"), VarState::bound("42"));
+    /// assert_eq!(context.session().get("PATH"), VarState::Unset);
+    /// ```
     #[must_use]
     pub fn get(&self, name: &str) -> VarState {
         Shape::TABLE.position(name).map_or(VarState::Unset, |at| self.variables[at].clone())
     }
 
     /// Whether the session's channel can deliver a completion later, if it was stated.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session};
+    ///
+    /// let context = Session::new().sync_scope(Context::current);
+    /// assert_eq!(context.session().async_delivery(), Some(true));
+    /// assert_eq!(Context::current().session().async_delivery(), None);
+    /// ```
     #[must_use]
     pub fn async_delivery(&self) -> Option<bool> {
         self.async_delivery
@@ -118,18 +203,42 @@ impl SessionState {
 
     /// The directory that was stated for the session's work, as it was stated; [`resolve_cwd`](crate::resolve_cwd)
     /// makes a path of it.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session};
+    ///
+    /// let context = Session::new().cwd("~/project").sync_scope(Context::current);
+    /// assert_eq!(context.session().cwd(), Some("~/project"));
+    /// ```
     #[must_use]
     pub fn cwd(&self) -> Option<&str> {
         self.cwd.as_deref()
     }
 
     /// Whether anything is bound: a variable, a statement on async delivery, or a directory.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session};
+    ///
+    /// let is_bound = || Context::current().session().is_bound();
+    /// assert!(!is_bound());
+    /// assert!(Session::new().sync_scope(is_bound), "a session that states nothing has cleared its variables");
+    /// ```
     #[must_use]
     pub fn is_bound(&self) -> bool {
         *self != Self::unbound()
     }
 
     /// The states in the order of [`VARIABLES`].
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session, VarState};
+    ///
+    /// let context = Session::new().platform("telegram").chat_id("42").sync_scope(Context::current);
+    /// let set = context.session().iter().filter(|(_, state)| matches!(state, VarState::Set(_)));
+    /// let names: Vec<_> = set.map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["HERMES_SESSION_PLATFORM", "HERMES_SESSION_CHAT_ID"]);
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &VarState)> {
         VARIABLES.iter().map(|variable| variable.name).zip(self.variables.iter())
     }
@@ -160,6 +269,12 @@ macro_rules! states {
         impl SessionState {
             $(
             #[doc = concat!("The state of `", $name, "`: ", $doc, ".")]
+            ///
+            /// ```
+            /// use hermes_env_bridge::{Context, VarState};
+            ///
+            #[doc = concat!("assert_eq!(*Context::current().session().", stringify!($field), "(), VarState::Unset);")]
+            /// ```
             #[must_use]
             pub fn $field(&self) -> &VarState {
                 &self.variables[const { position($name) }]

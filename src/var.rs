@@ -21,6 +21,11 @@ macro_rules! reads {
     ($($kind:ident $field:ident $name:literal $doc:literal;)+) => {
         $(
         #[doc = concat!("Reads `", $name, "`: ", $doc, ".")]
+        ///
+        /// ```
+        #[doc = concat!("let value = hermes_env_bridge::var::", stringify!($field), "();")]
+        /// assert_eq!(value, None, "nothing is bound, and the environment does not have it");
+        /// ```
         #[must_use]
         pub fn $field() -> Option<String> {
             get_or_warn($name)
