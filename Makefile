@@ -7,6 +7,7 @@ HERE := $(CURDIR)
 RUST := Cargo.toml Cargo.lock build.rs pyproject.toml $(shell find src -name '*.rs')
 TOOLS := target/tools/bin
 INTERPRETERS := 3.11 3.12 3.13 3.14
+JOB_QUEUE := examples/job_queue/Cargo.toml
 FORKS := $(wildcard ../shared/oracles/session_context_*.py)
 
 .DEFAULT_GOAL := help
@@ -34,6 +35,11 @@ test: $(VENV)/built ## all tests, Rust and Python (PYTEST="options")
 test-long: ## the model of scopes with ten thousand random programs (CASES=n)
 	PROPTEST_CASES=$(or $(CASES),10000) cargo test --locked --release --test model -- --nocapture
 
+.PHONY: job-queue
+job-queue: ## examples/job_queue: 1,000 jobs in four worker processes, each for its own session (Rust 1.94)
+	cargo clippy --locked --all-targets --quiet --manifest-path $(JOB_QUEUE) -- -D warnings
+	cargo test --locked --quiet --manifest-path $(JOB_QUEUE) -- --nocapture
+
 .PHONY: test-all
 test-all: ## all tests on every interpreter found: 3.11 to 3.14, on PATH or with pyenv
 	PYTHONS="$(INTERPRETERS)" sh tests/every-interpreter.sh
@@ -57,6 +63,7 @@ miri: ## the core's unit tests, scopes and drops under Miri (rustup component ad
 .PHONY: lint
 lint: $(VENV)/built ## formatting, clippy, ruff, strict mypy, and the stubs against the built module
 	cargo fmt --check
+	cargo fmt --check --manifest-path $(JOB_QUEUE)
 	cargo clippy --locked --all-targets --quiet -- -D warnings
 	cargo clippy --locked --all-targets --features http,tracing --quiet -- -D warnings
 	PYO3_PYTHON="$(HERE)/$(BIN)/python" cargo clippy --locked --features python --quiet -- -D warnings
@@ -68,6 +75,7 @@ lint: $(VENV)/built ## formatting, clippy, ruff, strict mypy, and the stubs agai
 .PHONY: fmt
 fmt: $(VENV)/installed ## format Rust and Python
 	cargo fmt
+	cargo fmt --manifest-path $(JOB_QUEUE)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
@@ -88,13 +96,14 @@ docs: ## the crate's documentation, without warnings
 .PHONY: lock
 lock: $(VENV)/installed ## renew the lock files of both languages
 	cargo update
+	cargo update --manifest-path $(JOB_QUEUE)
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	  --no-header --no-emit-index-url --no-emit-find-links -o requirements/dev.txt requirements/dev.in
 
 .PHONY: clean
 clean: ## remove what was built and set up
-	rm -rf target .venv* .cache .hypothesis .mypy_cache .ruff_cache .pytest_cache
+	rm -rf target examples/job_queue/target .venv* .cache .hypothesis .mypy_cache .ruff_cache .pytest_cache
 	find python tests benches \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +
 
 # The compiler's listing is an unstable output, and its format that of one version of the tool.
