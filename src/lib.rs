@@ -1,35 +1,140 @@
 //! Whose session is this?
 //!
 //! A program that runs many agent sessions at once must know, anywhere deep in a call, for whom it works: platform,
-//! chat, user, thread, session id. This crate carries that identity with the task, as one immutable value:
+//! chat, user, thread, session id. The environment cannot say it: it is one for the whole process. This crate carries
+//! the identity with the task, as one immutable value.
 //!
-//! - [`Session`] is the identity that a caller states; [`Session::scope`] and [`Session::sync_scope`] enter it.
-//! - [`get_session_env`] reads one variable by its environment name: what the task bound, else the environment, else
-//!   the default.
-//! - [`VarState`] keeps the three states of a variable apart: *unset* falls back to the environment, *cleared* masks
-//!   it, *set* has a value.
-//! - [`set_session_vars`], [`clear_session_vars`] and [`reset_session_vars`] are Hermes' verbs. They change the
-//!   innermost scope's value, which belongs to that task alone; outside a scope they are an error.
-//! - [`explain`] says which layer answers a read here, what a child process would get, and why.
+//! # Enter it where it is known, read it anywhere
+//!
+//! A [`Session`] states who it is. A future that is wrapped in its [`scope`](Session::scope) runs as that session, on
+//! each poll and until it is dropped, whatever else runs on the thread. Deep inside, [`get_session_env`] reads a variable
+//! by its environment name; nothing has to be passed down.
 //!
 //! ```
 //! use hermes_env_bridge::{Session, get_session_env};
 //!
+//! async fn reply() -> String {
+//!     tokio::task::yield_now().await;
+//!     format!("to chat {}", get_session_env("HERMES_SESSION_CHAT_ID", "unknown"))
+//! }
+//!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! let alice = Session::new().platform("telegram").chat_id("1").scope(async {
-//!     tokio::task::yield_now().await;
-//!     get_session_env("HERMES_SESSION_CHAT_ID", "none")
-//! });
-//! let bob = Session::new().platform("discord").chat_id("2").scope(async {
-//!     get_session_env("HERMES_SESSION_CHAT_ID", "none")
-//! });
-//! assert_eq!(tokio::join!(alice, bob), ("1".to_owned(), "2".to_owned()));
+//! let alice = Session::new().platform("telegram").chat_id("1").scope(reply());
+//! let bob = Session::new().platform("telegram").chat_id("2").scope(reply());
+//! assert_eq!(tokio::join!(alice, bob), ("to chat 1".into(), "to chat 2".into()));
+//! assert_eq!(reply().await, "to chat unknown", "nothing is entered here");
 //! # }
 //! ```
 //!
-//! The names, their order and the meaning of each verb are those of Hermes Agent's `gateway/session_context.py`. With
-//! the feature `python` the same rules serve Python, where a task's value lives in a real `contextvars.ContextVar`.
+//! Streams and sinks (and with the feature `http` bodies) are wrapped alike, a closure is run with
+//! [`sync_scope`](Session::sync_scope), and [`WithSession`] does it at the end of an expression. There is no call that
+//! enters and stays: what is not wrapped is not inside.
+//!
+//! # Three states
+//!
+//! A variable is *unset* ([`VarState::Unset`]): the task never bound it, and a read falls back to the environment, then
+//! to the default. Or it is *cleared*: bound to the empty string, which masks the environment. Or it is *set*. What a
+//! session does not state is cleared, so that nobody else's identity shows through; only the cron flag stays unset.
+//!
+//! ```
+//! use hermes_env_bridge::{Session, get_session_env, var};
+//!
+//! assert_eq!(get_session_env("HERMES_SESSION_USER_ID", "nobody"), "nobody"); // unset
+//! Session::new().chat_id("42").sync_scope(|| {
+//!     assert_eq!(get_session_env("HERMES_SESSION_CHAT_ID", "nobody"), "42"); // set
+//!     assert_eq!(get_session_env("HERMES_SESSION_USER_ID", "nobody"), ""); // cleared
+//!     assert_eq!(var::chat_id().as_deref(), Some("42")); // the same read, without a name to misspell
+//! });
+//! ```
+//!
+//! [`try_get_session_env`] and [`get_session_env_os`] are for values that are not UTF-8, [`SessionState`] has what the
+//! task has bound and nothing of the environment, and [`explain`] says which layer answers a read, and why.
+//!
+//! # What is started is started by you
+//!
+//! A plain [`tokio::spawn`] inherits nothing. [`spawn`], [`spawn_blocking`], [`spawn_local`], [`spawn_thread`] and
+//! [`JoinSetExt`] start the child with the session of whoever starts it, and nothing that the child does comes back. A
+//! callback, a timer or a pool's job gets it from [`bind`], at the moment when it is handed over. [`spawn_detached`] starts
+//! with nothing, for a worker that outlives the session in which it happens to start.
+//!
+//! ```
+//! use hermes_env_bridge::{Session, bind, spawn, var};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! Session::new().chat_id("42").scope(async {
+//!     assert_eq!(spawn(async { var::chat_id() }).await.unwrap().as_deref(), Some("42"));
+//!     assert_eq!(tokio::spawn(async { var::chat_id() }).await.unwrap(), None);
+//!     let job = bind(var::chat_id);
+//!     assert_eq!(std::thread::spawn(job).join().unwrap().as_deref(), Some("42"));
+//! })
+//! .await;
+//! # }
+//! ```
+//!
+//! # Change it in place
+//!
+//! [`set_session_vars`], [`clear_session_vars`], [`reset_session_vars`] and [`set_current_session_id`] are Hermes' verbs.
+//! They change the innermost scope's value, which belongs to that task alone. Outside a scope there is nothing to change
+//! that would not be everybody's: they return [`NotInScope`] and change nothing.
+//!
+//! ```
+//! use hermes_env_bridge::{Session, set_current_session_id, var};
+//!
+//! # fn main() -> Result<(), hermes_env_bridge::NotInScope> {
+//! Session::new().session_id("one").sync_scope(|| {
+//!     set_current_session_id("two")?; // the conversation goes on under another id
+//!     assert_eq!(var::session_id().as_deref(), Some("two"));
+//!     Ok(())
+//! })?;
+//! assert!(set_current_session_id("three").is_err());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Hand it over
+//!
+//! Within the process, [`Context::current`] is the value itself: send it with the job, and enter it there. To another
+//! process, a [`Snapshot`] goes as JSON, or with [`inject`] and [`extract`] as a header of HTTP, of a broker's message or
+//! of a job. A header is a claim: see [`extract`].
+//!
+//! ```
+//! use std::collections::HashMap;
+//!
+//! use hermes_env_bridge::{Session, extract, inject, var};
+//!
+//! # fn main() -> Result<(), hermes_env_bridge::CarrierError> {
+//! let mut metadata = HashMap::new();
+//! Session::new().chat_id("42").sync_scope(|| inject(&mut metadata))?;
+//! // … and in the worker:
+//! let context = extract(&metadata)?.expect("every job has a session").restore();
+//! assert_eq!(context.sync_scope(var::chat_id).as_deref(), Some("42"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The rest
+//!
+//! - [`resolve_cwd`] is the directory in which this session works; the process's own is never changed.
+//! - [`session_context_engaged`] is the latch: once a session was bound, a child inherits no session variable that its
+//!   task has not bound.
+//! - [`async_delivery_supported`], [`session_is_messaging_surface`] and [`source_route_metadata`] answer Hermes' questions
+//!   about the channel.
+//!
+//! The names, their order and the meaning of each verb are those of Hermes Agent's `gateway/session_context.py`. Nothing
+//! here writes the environment of the process, and nothing panics on what it holds.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `http`: carriers for `http::HeaderMap`, and scopes for `http_body::Body`.
+//! - `tracing`: `session_span`, and warnings about values that are not UTF-8 and directories that do not exist.
+//! - `python`: the extension module for Python, where a task's value lives in a real `contextvars.ContextVar`. Without it
+//!   the crate neither links nor needs Python.
+//!
+//! Rust 1.85 or newer.
 
 /// A warning of this crate, where anybody can hear it.
 macro_rules! warn {
@@ -88,3 +193,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/snapshots.md")]
 struct Snapshots;
+
+/// The guide's Rust, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/rust.md")]
+struct Guide;
