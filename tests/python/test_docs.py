@@ -26,8 +26,7 @@ def test_python_snippets_run_one_after_the_other(document: Path) -> None:
 
 
 def test_readme_has_snippets_of_both_languages() -> None:
-    assert len(blocks(ROOT / "README.md", "python")) == 3
-    assert len(blocks(ROOT / "README.md", "rust")) == 1
+    assert all(blocks(ROOT / "README.md", language) for language in ("python", "rust"))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
