@@ -71,7 +71,7 @@ impl Gateway {
             .platform(platform)
             .chat_id(chat)
             .user_name(user)
-            .session_key(&format!("gateway:{platform}:{chat}"));
+            .session_key(format!("gateway:{platform}:{chat}"));
         let ended = session.scope(self.clone().answer(lines)).await;
         let _ = self.outboxes().remove(&key);
         ended

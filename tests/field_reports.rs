@@ -183,7 +183,7 @@ async fn interleaved_sessions_keep_their_own_directory_without_a_lock() {
     let directories = [std::env::temp_dir(), PathBuf::from("/")];
     let process = std::env::current_dir().unwrap();
     let runs = directories.map(|mine| {
-        tokio::spawn(Session::new().cwd(&mine.to_string_lossy()).scope(async move {
+        tokio::spawn(Session::new().cwd(mine.to_string_lossy()).scope(async move {
             for _ in 0..200 {
                 assert_eq!(hermes_env_bridge::resolve_cwd().unwrap(), mine);
                 yield_now().await;

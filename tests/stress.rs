@@ -116,7 +116,7 @@ fn run(tenth: impl Fn(usize) -> End) -> Arc<Count> {
         for mine in 0..TASKS {
             let end = if mine % 10 == 0 { tenth(mine) } else { End::Normally };
             let (count, worker, all_there) = (count.clone(), worker.clone(), all_there.clone());
-            let task = tasks.spawn(Session::new().session_key(&mine.to_string()).scope(async move {
+            let task = tasks.spawn(Session::new().session_key(mine.to_string()).scope(async move {
                 let _guard = Guard(count.clone(), mine);
                 let _ = all_there.wait().await;
                 for at in 0..HOPS {

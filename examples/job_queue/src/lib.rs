@@ -110,9 +110,9 @@ fn report(job: Job, step: &str) {
 pub fn session(number: u32) -> Session {
     let session = Session::new()
         .platform("telegram")
-        .chat_id(&format!("-100{number}"))
-        .user_name(&format!("Zoë & Søn = {number} %41\n"))
-        .session_key(&format!("agent:main:telegram:{number}"))
+        .chat_id(format!("-100{number}"))
+        .user_name(format!("Zoë & Søn = {number} %41\n"))
+        .session_key(format!("agent:main:telegram:{number}"))
         .async_delivery(number.is_multiple_of(2))
         .cwd("/");
     match number % 3 {
