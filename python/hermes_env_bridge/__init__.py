@@ -2,7 +2,8 @@
 
 :func:`install` puts it in place of the installed Hermes' module, before anything imports that. Where there is no
 Hermes, :mod:`hermes_env_bridge.session_context` is the module. :func:`explain` and :func:`snapshot` say what holds in a
-task, :func:`profile` what was learnt of the installed version.
+task, :func:`profile` what was learnt of the installed version. :func:`guard` notices children that would receive
+another session's identity.
 """
 
 import sys
@@ -16,11 +17,15 @@ except ModuleNotFoundError as error:
     ) from error
 from hermes_env_bridge._explain import Explanation, Snapshot, explain, snapshot
 from hermes_env_bridge._find import InstallError
+from hermes_env_bridge._guard import ForeignIdentityError, GuardError, GuardReport, from_environment, guard, report
 from hermes_env_bridge._install import install, profile, uninstall
 from hermes_env_bridge._profile import Profile, VariableProfile, VerbProfile
 
 __all__ = [
     "Explanation",
+    "ForeignIdentityError",
+    "GuardError",
+    "GuardReport",
     "InstallError",
     "Profile",
     "SessionToken",
@@ -30,8 +35,12 @@ __all__ = [
     "VerbProfile",
     "__version__",
     "explain",
+    "guard",
     "install",
     "profile",
+    "report",
     "snapshot",
     "uninstall",
 ]
+
+from_environment()

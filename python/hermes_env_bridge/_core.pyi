@@ -70,6 +70,13 @@ def is_messaging(surfaces: tuple[Any, ...], listed: Callable[[str], Any], /) -> 
 def explain(
     is_session_variable: bool, state: bool | None, in_environment: bool, engaged: bool, /
 ) -> tuple[str, str, str, str]: ...
+def planned(
+    variables: dict[str, Any], unset: object, engaged: bool, held: Callable[[Any], Any], /
+) -> dict[str, str | None]: ...
+def judge(
+    plan: dict[str, str | None], env: dict[Any, Any], stated: type[str], /
+) -> tuple[tuple[str, ...], bool, bool]: ...
+def watch(lost_read: Callable[[str], object] | None, bound: Callable[[], object] | None, /) -> None: ...
 def import_from(module: str, name: str, /) -> Any: ...
 def engaged() -> bool: ...
 def set_engaged(engaged: bool, /) -> None: ...
@@ -91,7 +98,10 @@ __all__ = [
     "fill",
     "import_from",
     "is_messaging",
+    "judge",
+    "planned",
     "read",
     "set_engaged",
     "set_live",
+    "watch",
 ]

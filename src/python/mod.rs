@@ -12,11 +12,13 @@ mod declare;
 mod environ;
 mod explain;
 mod import;
+mod judge;
 mod latch;
 mod slot;
 mod token;
 mod var;
 mod verbs;
+mod watch;
 
 /// The native part of `hermes_env_bridge`. Private: import from the package.
 #[pyo3::pymodule(name = "_core")]
@@ -32,6 +34,8 @@ mod extension {
     #[pymodule_export]
     use super::import::import_from;
     #[pymodule_export]
+    use super::judge::{judge, planned};
+    #[pymodule_export]
     use super::latch::{engaged, set_engaged, set_live};
     #[pymodule_export]
     use super::slot::Slot;
@@ -41,6 +45,8 @@ mod extension {
     use super::var::SessionVar;
     #[pymodule_export]
     use super::verbs::{async_delivery, bind, fill, is_messaging, read};
+    #[pymodule_export]
+    use super::watch::watch;
     use crate::names::VARIABLES;
     use crate::session::NON_MESSAGING_SESSION_SURFACES;
 
