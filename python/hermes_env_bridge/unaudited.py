@@ -53,7 +53,7 @@ def guarded_context(method: str) -> SpawnContext | ForkServerContext:
     """Return what ``multiprocessing.get_context(method)`` returns, with processes that the guard sees.
 
     Raises ValueError for another method than "spawn" and "forkserver". A process of "fork" has no environment of its
-    own but the whole context of the task: see :func:`hermes_env_bridge.threads.new_process`.
+    own but the whole context of the task: see :func:`hermes_env_bridge.threads.after_fork_in_child`.
     """
     contexts: dict[str, type[SpawnContext | ForkServerContext]] = {
         "spawn": SpawnContext,
