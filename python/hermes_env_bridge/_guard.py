@@ -140,7 +140,8 @@ class _Guard:
             "subprocess.Popen": self.popen,
             "os.posix_spawn": self.posix_spawn,
             "os.exec": self.exec,
-            "os.system": self.system,
+            "os.system": self.inherit,
+            "pty.spawn": self.inherit,
         }
         probe, frame_of = _PROBE, sys._getframe
 
@@ -166,26 +167,30 @@ class _Guard:
 
     def posix_spawn(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
         # Popen may use it, and has told of its spawn already; what it adds by itself is os.environ for no environment.
-        is_popens = frame.f_code.co_name == "_posix_spawn" and frame.f_globals.get("__name__") == "subprocess"
-        if not is_popens:
+        if not _is(frame, "subprocess", "_posix_spawn"):
             self.check(event, args[2], frame)
         elif args[2] is os.environ and args[2] is not _PROCESS:
-            self.check(event, args[2], frame, again=True)
+            self.check(event, args[2], frame, count=False)
 
     def exec(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
         # A search of PATH tries one folder after the other with the same arguments.
         search = (id(frame), id(args[1]))
         again = search == self.local.searching
         self.local.searching = search
-        self.check(event, args[2], frame, again=again)
+        outer: FrameType | None = frame
+        while outer is not None and outer.f_globals.get("__name__") == "os":
+            outer = outer.f_back
+        if outer is None or not _is(outer, "pty", "spawn"):
+            self.check(event, args[2], frame, count=not again, tell=not again)
 
-    def system(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
+    def inherit(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
         self.check(event, None, frame)
 
-    def check(self, event: str, env: Any, frame: FrameType, *, again: bool = False) -> None:
+    def check(self, event: str, env: Any, frame: FrameType, *, count: bool = True, tell: bool = True) -> None:
         """Judge the environment *env* (None for the process' own) of a spawn by *event*.
 
-        Raises ForeignIdentityError where that is to be refused. A spawn that is looked at *again* is not counted.
+        Raises ForeignIdentityError where that is to be refused. What is wrong is told of with *tell*, and the spawn is
+        counted with *count*: not if it is one that was looked at before.
         """
         if not _core.engaged():
             return
@@ -200,8 +205,8 @@ class _Guard:
         except Exception as raised:
             kind, error = "cannot be judged", raised
         refused = self.mode == "block" and bool(foreign or error)
-        if not again:
-            self.tally.count("spawns", *traits, *(("refused",) if refused else ()))
+        if tell:
+            self.tally.count(*(("spawns",) if count else ()), *traits, *(("refused",) if refused else ()))
         if not (foreign or error):
             return
         site = call_site(frame)
@@ -211,7 +216,7 @@ class _Guard:
         else:
             what = f"has an environment that cannot be judged: {type(error).__name__}"
         told = f"{verb} a child that {what} ({event}, at {site})"
-        if not again:
+        if tell:
             self.tell(kind, site, foreign, told)
         if refused:
             raise ForeignIdentityError(
@@ -224,7 +229,10 @@ class _Guard:
         self.tell("lost read", site, (name,), told, self.reads == "warn")
 
     def bound(self) -> None:
-        plan = planned()
+        try:
+            plan = planned()
+        except Exception:
+            return  # it has no text, which a spawn will tell
         if plan.get(_ID) == "" and any(plan.values()):
             site = call_site(sys._getframe(1), str(_module().__file__))
             told = f"a session was bound without an id: {_ID} is empty in it, for reads and for children (at {site})"
@@ -236,14 +244,20 @@ class _Guard:
         # A handler may spawn or read by itself.
         if loud and count & (count - 1) == 0 and not self.local.reporting:
             self.local.reporting = True
-            # A filter that raises must not stop what is only being watched.
-            with suppress(Exception):
-                _log.warning("%s%s", told, f", {count} times so far" if count > 1 else "")
-            self.local.reporting = False
+            try:
+                # A filter that raises must not stop what is only being watched.
+                with suppress(Exception):
+                    _log.warning("%s%s", told, f", {count} times so far" if count > 1 else "")
+            finally:
+                self.local.reporting = False
 
 
 _ID = "HERMES_SESSION_ID"
 _PROBE = "hermes_env_bridge.guard"
+
+
+def _is(frame: FrameType, module: str, function: str) -> bool:
+    return frame.f_code.co_name == function and frame.f_globals.get("__name__") == module
 
 
 _guard = _Guard()

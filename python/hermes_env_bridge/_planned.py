@@ -77,4 +77,4 @@ def judge(env: Any) -> Verdict:
         env = env._data if type(env) is _ENVIRON else dict(env.items())
     plan = planned()
     foreign, stated, any_identity = _core.judge(plan, env, Stated)
-    return Verdict(foreign, stated, not any_identity and any(plan.values()))
+    return Verdict(tuple(dict.fromkeys(foreign)), stated, not any_identity and any(plan.values()))
