@@ -54,6 +54,7 @@ fmt: $(VENV)/installed ## format Rust and Python
 bench: $(VENV)/built ## Hermes' module, raw context variables and ours side by side (BENCH="options")
 	$(BIN)/python benches/session_context.py $(BENCH)
 	$(BIN)/python benches/startup.py
+	$(BIN)/python benches/guard.py
 
 .PHONY: mutants
 mutants: $(VENV)/built ## plant each fault of tests/mutants and see parity find it

@@ -26,7 +26,7 @@ def test_python_snippets_run_one_after_the_other(document: Path) -> None:
 
 
 def test_readme_has_snippets_of_both_languages_and_the_rust_one_is_a_doctest() -> None:
-    assert len(blocks(ROOT / "README.md", "python")) == 2
+    assert len(blocks(ROOT / "README.md", "python")) == 3
     assert len(blocks(ROOT / "README.md", "rust")) == 1
     assert 'include_str!("../README.md")' in (ROOT / "src" / "lib.rs").read_text()
 
