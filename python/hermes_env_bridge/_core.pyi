@@ -74,7 +74,13 @@ def planned(
     variables: dict[str, Any], unset: object, engaged: bool, held: Callable[[Any], Any], /
 ) -> dict[str, str | None]: ...
 def judge(
-    plan: dict[str, str | None], env: dict[Any, Any], stated: type[str], /
+    variables: dict[str, Any],
+    unset: object,
+    engaged: bool,
+    held: Callable[[Any], Any],
+    env: dict[Any, Any],
+    stated: type[str],
+    /,
 ) -> tuple[tuple[str, ...], bool, bool]: ...
 def watch(lost_read: Callable[[str], object] | None, bound: Callable[[], object] | None, /) -> None: ...
 def import_from(module: str, name: str, /) -> Any: ...

@@ -91,8 +91,7 @@ class GuardReport:
         return "\n".join([head, *(f"  {site}" for site in self.sites)])
 
 
-_TRAITS = ("foreign", "stated", "bare")
-_COUNTS = ("spawns", *_TRAITS, "refused")
+_COUNTS = ("spawns", "foreign", "stated", "bare", "refused")
 
 
 class _Tally:
@@ -100,12 +99,13 @@ class _Tally:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.counts: Counter[str] = Counter()
+        self.counts = [0] * len(_COUNTS)
         self.sites: Counter[tuple[Kind, CallSite, tuple[str, ...]]] = Counter()
 
-    def count(self, *names: str) -> None:
+    def add(self, counts: tuple[bool, ...]) -> None:
+        """Add to each of the counts, in their order."""
         with self.lock:
-            self.counts.update(names)
+            self.counts = [before + more for before, more in zip(self.counts, counts, strict=True)]
 
     def at(self, kind: Kind, site: CallSite, names: tuple[str, ...]) -> int:
         """Count one more, and return how many there were."""
@@ -196,17 +196,15 @@ class _Guard:
             return
         kind: Kind = "foreign identity"
         foreign: tuple[str, ...] = ()
-        traits: list[str] = []
+        stated = bare = False
         error = None
         try:
-            verdict = judge(_PROCESS if env is None else env)
-            foreign = verdict.foreign
-            traits = [trait for trait in _TRAITS if getattr(verdict, trait)]
+            foreign, stated, bare = judge(_PROCESS if env is None else env)
         except Exception as raised:
             kind, error = "cannot be judged", raised
         refused = self.mode == "block" and bool(foreign or error)
         if tell:
-            self.tally.count(*(("spawns",) if count else ()), *traits, *(("refused",) if refused else ()))
+            self.tally.add((count, bool(foreign), stated, bare, refused))
         if not (foreign or error):
             return
         site = call_site(frame)
@@ -294,16 +292,16 @@ def report(*, reset: bool = False) -> GuardReport:
     """What the guard has seen so far in this process, the busiest sites first; with *reset* it starts to count anew."""
     tally = _guard.tally
     with tally.lock:
-        counts, sites = Counter(tally.counts), tally.sites.most_common()
+        counts, sites = tally.counts, tally.sites.most_common()
         if reset:
-            tally.counts.clear()
+            tally.counts = [0] * len(_COUNTS)
             tally.sites.clear()
     return GuardReport(
         mode=_guard.mode,
         reads=_guard.reads,
         engaged=_core.engaged(),
         sites=tuple(GuardedSite(*key, count) for key, count in sites),
-        **{name: counts[name] for name in _COUNTS},
+        **dict(zip(_COUNTS, counts, strict=True)),
     )
 
 

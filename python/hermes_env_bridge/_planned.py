@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from hermes_env_bridge import _core
@@ -50,31 +50,26 @@ def planned() -> dict[str, str | None]:
 
     Raises what a bound value raises that cannot be made a text.
     """
-    module = _module()
-    unset = getattr(module, "_UNSET", None)
-    return _core.planned(dict(module._VAR_MAP), unset, _core.engaged(), lambda variable: held(variable, unset, unset))
+    return _core.planned(*_plan())
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a child would get: owned names that are another session's or stale, and whether its spawner stated any.
-
-    It is ``bare`` if it gets nothing of the identity that the task has.
-    """
-
-    foreign: tuple[str, ...]
-    stated: bool
-    bare: bool
-
-
-def judge(env: Any) -> Verdict:
+def judge(env: Any) -> tuple[tuple[str, ...], bool, bool]:
     """Judge the environment of a child of this task, a mapping as ``subprocess`` takes it.
 
-    Raises what reading the mapping raises, and what :func:`planned` raises.
+    Returns the owned names whose values are another session's or stale, whether the spawner stated any value, and
+    whether the child gets nothing of the identity that the task has. Raises what reading the mapping raises, and what
+    :func:`planned` raises.
     """
     if type(env) is not dict:
         # What os.environ keeps it in can be looked at while another thread writes.
         env = env._data if type(env) is _ENVIRON else dict(env.items())
-    plan = planned()
-    foreign, stated, any_identity = _core.judge(plan, env, Stated)
-    return Verdict(tuple(dict.fromkeys(foreign)), stated, not any_identity and any(plan.values()))
+    return _core.judge(*_plan(), env, Stated)
+
+
+def _plan() -> tuple[dict[str, Any], Any, bool, Callable[[Any], Any]]:
+    """The variables of the module in use, its sentinel, the latch, and how to ask a variable that is not ours."""
+    module = _module()
+    variables, unset = module._VAR_MAP, getattr(module, "_UNSET", None)
+    if type(variables) is not dict:
+        variables = dict(variables)
+    return variables, unset, _core.engaged(), lambda variable: held(variable, unset, unset)
