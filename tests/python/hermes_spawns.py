@@ -78,6 +78,13 @@ def program(name: str) -> str:
     return str(ROOT / "bin" / name)
 
 
+def until_told() -> None:
+    """Wait for a child to have written down what it got."""
+    end = time.monotonic() + 5
+    while time.monotonic() < end and not (CHILDREN.exists() and CHILDREN.read_text().endswith("\n")):
+        time.sleep(0.01)
+
+
 def terminal() -> None:
     of("tools.environments.local", "LocalEnvironment")(cwd=str(ROOT), timeout=20).execute(NOTE)
 
@@ -108,8 +115,9 @@ def webhook_script() -> None:
 
 
 def codex_server() -> None:
-    with contextlib.suppress(Exception):
-        of("agent.transports.codex_app_server", "CodexAppServerClient")(codex_bin=program("codex")).close()
+    client = of("agent.transports.codex_app_server", "CodexAppServerClient")(codex_bin=program("codex"))
+    until_told()
+    client.close()
 
 
 def git_reference() -> None:
@@ -136,8 +144,10 @@ def stand_in_for_python() -> Iterator[None]:
 
 
 def slash_worker() -> None:
-    with stand_in_for_python(), contextlib.suppress(Exception):
-        of("tui_gateway.server", "_SlashWorker")("key", "model").close()
+    with stand_in_for_python():
+        worker = of("tui_gateway.server", "_SlashWorker")("key", "model")
+    until_told()
+    worker.close()
 
 
 def profile_skills() -> None:
@@ -341,10 +351,9 @@ def run(site: Callable[[], Any]) -> dict[str, Any]:
             site()
         except Exception as error:
             failed = f"{type(error).__name__}: {error}"
-    waited = time.monotonic() + 1
-    while report().spawns and not CHILDREN.exists() and time.monotonic() < waited:
-        time.sleep(0.01)
     seen = report()
+    if seen.spawns:
+        until_told()
     got = sorted(set(CHILDREN.read_text().splitlines())) if CHILDREN.exists() else []
     # A site that is this program's own is that of the environment's builder.
     leaks = {f"{each.site.file.partition('site-packages/')[2]}:{each.site.function}": each.names for each in seen.sites}

@@ -15,7 +15,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
@@ -33,12 +33,8 @@ Env = Mapping[Any, Any]
 
 
 @pytest.fixture
-def engaged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def engaged(in_use: ModuleType) -> Iterator[None]:
     """A process in which a session was bound, elsewhere, and a guard that has seen nothing; afterwards it is off."""
-    monkeypatch.setattr(session_context, "_session_context_engaged", False)
-    for name in session_context._VAR_MAP:
-        monkeypatch.setenv(name, "")  # so that it is put back whatever the test writes
-        del os.environ[name]
     fresh(session_context.set_session_vars, session_key="some session's", session_id="i")
     report(reset=True)
     yield

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextvars import Context, copy_context
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,11 +22,9 @@ KEY = "HERMES_SESSION_KEY"
 
 
 @pytest.fixture(autouse=True)
-def engaged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def engaged(in_use: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process in which a session was bound, elsewhere; the guard is off again afterwards."""
-    monkeypatch.setattr(session_context, "_session_context_engaged", True)
-    for name in session_context._VAR_MAP:
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(in_use, "_session_context_engaged", True)
     report(reset=True)
     yield
     guard("off")

@@ -26,14 +26,8 @@ from hermes_env_bridge.threads import GROUPS, ContextExecutor, Timer, bind, to_t
 
 KEY = "HERMES_SESSION_KEY"
 INHERITS = bool(getattr(sys.flags, "thread_inherit_context", 0))
+pytestmark = pytest.mark.usefixtures("in_use")
 PLATFORM = "HERMES_CRON_AUTO_DELIVER_PLATFORM"
-
-
-@pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_context, "_session_context_engaged", False)
-    for name in session_context._VAR_MAP:
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
