@@ -98,7 +98,8 @@ class _Tally:
     """Counts of what was seen, by kind and by call site."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        # A signal's handler may spawn while its thread is counting.
+        self.lock = threading.RLock()
         self.counts = [0] * len(_COUNTS)
         self.sites: Counter[tuple[Kind, CallSite, tuple[str, ...]]] = Counter()
 

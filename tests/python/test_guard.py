@@ -9,8 +9,10 @@ import os
 import pickle
 import pty
 import random
+import signal
 import subprocess
 import sys
+import threading
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -70,7 +72,16 @@ class Lazy(dict[str, str]):
     """A dict that has more to hand over than it holds."""
 
     def items(self) -> Any:
-        return {**self, KEY: OTHER}.items()
+        return (dict(super().items()) | {KEY: OTHER}).items()
+
+    def keys(self) -> Any:
+        return dict(self.items()).keys()
+
+    def values(self) -> Any:
+        return dict(self.items()).values()
+
+    def __len__(self) -> int:
+        return len(self.items())
 
 
 def run(out: Path, env: Env | None, **options: Any) -> None:
@@ -632,11 +643,23 @@ def test_turning_it_off_and_on_again_adds_no_second_hook(engaged: None) -> None:
 def test_a_forked_child_counts_its_own_and_is_not_held_up_by_a_lock_of_its_parents(engaged: None) -> None:
     guard("warn")
     fresh(subprocess.run, [TRUE], env={KEY: OTHER}, check=True)
-    with _guard._guard.tally.lock:
-        child = os.fork()
-        if child == 0:
-            fresh(subprocess.run, [TRUE], env={KEY: OTHER}, check=True)
-            os._exit(0 if report().foreign == 1 else 1)
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with _guard._guard.tally.lock:
+            held.set()
+            done.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(30)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        fresh(subprocess.run, [TRUE], env={KEY: OTHER}, check=True)
+        os._exit(0 if report().foreign == 1 else 1)
+    done.set()
+    holder.join()
     assert os.waitpid(child, 0)[1] == 0
 
 
