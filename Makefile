@@ -84,6 +84,7 @@ bench: $(VENV)/built ## Hermes' module, raw context variables and ours side by s
 	$(BIN)/python benches/session_context.py $(BENCH)
 	$(BIN)/python benches/startup.py
 	cargo bench --locked --bench scope
+	$(BIN)/python benches/guard.py
 
 .PHONY: mutants
 mutants: $(VENV)/built ## plant each fault of tests/mutants and see parity find it

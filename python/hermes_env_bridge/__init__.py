@@ -3,7 +3,7 @@
 :func:`install` puts it in place of the installed Hermes' module, before anything imports that. Where there is no
 Hermes, :mod:`hermes_env_bridge.session_context` is the module. :func:`snapshot` takes the session along: to another
 task, process or machine. :func:`explain` and :func:`explain_all` say what holds in a task, :func:`profile` what was
-learnt of the installed version.
+learnt of the installed version. :func:`guard` notices children that would receive another session's identity.
 """
 
 import sys
@@ -17,6 +17,7 @@ except ModuleNotFoundError as error:
     ) from error
 from hermes_env_bridge._explain import Explanation, SessionExplanation, explain, explain_all
 from hermes_env_bridge._find import InstallError
+from hermes_env_bridge._guard import ForeignIdentityError, GuardError, GuardReport, from_environment, guard, report
 from hermes_env_bridge._install import install, profile, uninstall
 from hermes_env_bridge._profile import Profile, VariableProfile, VerbProfile
 from hermes_env_bridge._snapshot import SESSION_HEADER, Change, Snapshot, snapshot
@@ -25,6 +26,9 @@ __all__ = [
     "SESSION_HEADER",
     "Change",
     "Explanation",
+    "ForeignIdentityError",
+    "GuardError",
+    "GuardReport",
     "InstallError",
     "Profile",
     "SessionExplanation",
@@ -36,8 +40,12 @@ __all__ = [
     "__version__",
     "explain",
     "explain_all",
+    "guard",
     "install",
     "profile",
+    "report",
     "snapshot",
     "uninstall",
 ]
+
+from_environment()

@@ -82,6 +82,19 @@ def snapshot_to_header(values: dict[str, Any], /) -> str: ...
 def snapshot_from_header(header: str, /) -> dict[str, Any]: ...
 def snapshot_inject(values: dict[str, Any], carrier: MutableMapping[str, Any], /) -> None: ...
 def snapshot_extract(carrier: Mapping[str, Any], /) -> dict[str, Any] | None: ...
+def planned(
+    variables: dict[str, Any], unset: object, engaged: bool, held: Callable[[Any], Any], /
+) -> dict[str, str | None]: ...
+def judge(
+    variables: dict[str, Any],
+    unset: object,
+    engaged: bool,
+    held: Callable[[Any], Any],
+    env: dict[Any, Any],
+    stated: type[str],
+    /,
+) -> tuple[tuple[str, ...], bool, bool]: ...
+def watch(lost_read: Callable[[str], object] | None, bound: Callable[[], object] | None, /) -> None: ...
 def import_from(module: str, name: str, /) -> Any: ...
 def engaged() -> bool: ...
 def set_engaged(engaged: bool, /) -> None: ...
@@ -107,6 +120,8 @@ __all__ = [
     "fill",
     "import_from",
     "is_messaging",
+    "judge",
+    "planned",
     "read",
     "set_engaged",
     "set_live",
@@ -118,4 +133,5 @@ __all__ = [
     "snapshot_to_header",
     "snapshot_to_json",
     "snapshot_to_mapping",
+    "watch",
 ]

@@ -115,7 +115,7 @@ def _importable(name: str, module: ModuleType) -> Iterator[None]:
             sys.modules[name] = before
 
 
-def install(*, module: str = HERMES) -> ModuleType:
+def install(*, module: str = HERMES, executors: bool = False) -> ModuleType:
     """Put the drop-in in place of the installed Hermes' session module, and return it.
 
     *module* is the name under which programs import it. From then on that name and
@@ -125,6 +125,9 @@ def install(*, module: str = HERMES) -> ModuleType:
     Where that file only re-exports another module's session, the drop-in takes that one's place, and the re-exporting
     module is imported as it is.
 
+    With *executors*, jobs of a ``ThreadPoolExecutor`` and threads that a program starts run in a copy of the context in
+    which they were submitted or started, until :func:`uninstall`; see ``docs/threads.md``.
+
     Raises :class:`InstallError`, with nothing changed, if there is no such file or it is no session module, or if the
     original or the package's own module has been imported before: those who did would go on with another session than
     the rest.
@@ -133,30 +136,36 @@ def install(*, module: str = HERMES) -> ModuleType:
     if not all(module.split(".")) or module == OWN:
         raise InstallError(f"{module!r} is no name of a module to replace; give one such as {HERMES!r}")
     with _lock:
-        if _installed is not None:
-            if module not in (_asked_for, *_installed.names):
-                raise InstallError(f"the drop-in is installed for {_asked_for}; call uninstall() first")
-            if _installed not in sys.meta_path:
-                sys.meta_path.insert(0, _installed)
-            return _installed.module
-        _refuse_if_imported(module)
-        replacement = _learn(module)
-        sys.meta_path.insert(0, replacement)
-        _set_own(replacement.module)
-        _core.set_live(replacement.module.__dict__)
-        _installed, _asked_for = replacement, module
-        return replacement.module
+        if _installed is None:
+            _refuse_if_imported(module)
+            replacement = _learn(module)
+            sys.meta_path.insert(0, replacement)
+            _set_own(replacement.module)
+            _core.set_live(replacement.module.__dict__)
+            _installed, _asked_for = replacement, module
+        elif module not in (_asked_for, *_installed.names):
+            raise InstallError(f"the drop-in is installed for {_asked_for}; call uninstall() first")
+        elif _installed not in sys.meta_path:
+            sys.meta_path.insert(0, _installed)
+        if executors:
+            from hermes_env_bridge import _carry
+
+            _carry.carry()
+        return _installed.module
 
 
 def uninstall() -> None:
     """Take the drop-in away again, so that the next import finds Hermes' own module. Does nothing if there is none.
 
-    What has been imported from the drop-in goes on using it.
+    Executors and threads are what they were before ``install(executors=True)``. What has been imported from the drop-in
+    goes on using it.
     """
     global _installed
     with _lock:
         if _installed is None:
             return
+        if (carry := sys.modules.get("hermes_env_bridge._carry")) is not None:
+            carry.stop()
         if _installed in sys.meta_path:
             sys.meta_path.remove(_installed)
         for name in _installed.names:

@@ -12,12 +12,14 @@ mod declare;
 mod environ;
 mod explain;
 mod import;
+mod judge;
 mod latch;
 mod slot;
 mod snapshot;
 mod token;
 mod var;
 mod verbs;
+mod watch;
 
 /// The native part of `hermes_env_bridge`. Private: import from the package.
 #[pyo3::pymodule(name = "_core")]
@@ -33,6 +35,8 @@ mod extension {
     #[pymodule_export]
     use super::import::import_from;
     #[pymodule_export]
+    use super::judge::{judge, planned};
+    #[pymodule_export]
     use super::latch::{engaged, set_engaged, set_live};
     #[pymodule_export]
     use super::slot::Slot;
@@ -47,6 +51,8 @@ mod extension {
     use super::var::SessionVar;
     #[pymodule_export]
     use super::verbs::{assign, async_delivery, bind, fill, is_messaging, read};
+    #[pymodule_export]
+    use super::watch::watch;
     use crate::carrier::SESSION_HEADER;
     use crate::names::{ASYNC_DELIVERY, SESSION_CWD, VARIABLES};
     use crate::session::NON_MESSAGING_SESSION_SURFACES;

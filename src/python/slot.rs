@@ -71,6 +71,11 @@ impl Slot {
         Ok(self.current(py)?.and_then(|fields| field(&fields, at)))
     }
 
+    /// True if no variable was ever bound, cleared or reset in this context.
+    pub(super) fn is_untouched(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.fields.get(py)?.is_none())
+    }
+
     /// Starts a change of this context's fields.
     pub(super) fn draft<'py>(slot: &Bound<'py, Self>) -> PyResult<Draft<'py>> {
         let py = slot.py();

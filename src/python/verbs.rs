@@ -12,7 +12,7 @@ use super::argument::Argument;
 use super::slot::{Draft, Slot, Undo};
 use super::token::SessionToken;
 use super::var::SessionVar;
-use super::{environ, import, latch};
+use super::{environ, import, latch, watch};
 use crate::names::BOARD_TASK;
 use crate::shape;
 
@@ -44,7 +44,9 @@ pub(super) fn bind<'py>(
     if let (Argument::Given(capability), Argument::Given(supported)) = (capability, supported) {
         writes.set_to_truth(&capability, &supported)?;
     }
-    writes.finish(py)
+    let tokens = writes.finish(py)?;
+    watch::bound(py);
+    Ok(tokens)
 }
 
 /// Set each of *variables* to *value*, then *capability*, if there is one, to *stated*, without tokens: a clear, and a
@@ -92,13 +94,17 @@ pub(super) fn read<'py>(
         Ok(variables) => variables.get_item(name)?,
         Err(_) => Some(variables.call_method1(intern!(name.py(), "get"), (name,))?),
     };
-    let bound = match variable.filter(|variable| !variable.is_none()) {
-        Some(variable) => Some(value_of(&variable)?).filter(|value| !value.is(unset)),
+    let variable = variable.filter(|variable| !variable.is_none());
+    let bound = match &variable {
+        Some(variable) => Some(value_of(variable)?).filter(|value| !value.is(unset)),
         None => None,
     };
-    shape::read(bound, || match os {
-        Argument::Given(os) => environ::getenv(&os, name, default),
-        Argument::Absent => environ::getenv(&import::os(name.py())?, name, default),
+    shape::read(bound, || {
+        watch::fell_through(variable.as_ref(), name);
+        match os {
+            Argument::Given(os) => environ::getenv(&os, name, default),
+            Argument::Absent => environ::getenv(&import::os(name.py())?, name, default),
+        }
     })
 }
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import hermes_env_bridge
+from hermes_env_bridge import _core, session_context
 from hermes_env_bridge._install import adapt
 
 # What the caller's shell has of a session would be read by every module that is tested.
@@ -95,6 +96,18 @@ def sc(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sessi
     for name in [*session.module._VAR_MAP, "HERMES_PLATFORM", "HERMES_KANBAN_TASK"]:
         monkeypatch.delenv(name, raising=False)
     return session
+
+
+@pytest.fixture
+def in_use(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The package's own module, live, with no session bound in the process and none of its names in the environment."""
+    # Other tests have loaded modules of which each has made its latch the process' own.
+    _core.set_live(session_context.__dict__)
+    monkeypatch.setattr(session_context, "_session_context_engaged", False)
+    for name in session_context._VAR_MAP:
+        monkeypatch.setenv(name, "")  # so that it is put back whatever the test writes
+        del os.environ[name]
+    return session_context
 
 
 def fresh(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
