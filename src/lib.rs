@@ -10,6 +10,8 @@
 //!   it, *set* has a value.
 //! - [`set_session_vars`], [`clear_session_vars`] and [`reset_session_vars`] are Hermes' verbs. They change the
 //!   innermost scope's value, which belongs to that task alone; outside a scope they are an error.
+//! - [`SessionCommand`] gives a child process the task's identity and nobody else's; [`ChildEnv`] is what a spawner asks
+//!   for, and [`Plan`] what comes of it, name by name.
 //! - [`explain`] says which layer answers a read here, what a child process would get, and why.
 //!
 //! ```
@@ -31,6 +33,7 @@
 //! The names, their order and the meaning of each verb are those of Hermes Agent's `gateway/session_context.py`. With
 //! the feature `python` the same rules serve Python, where a task's value lives in a real `contextvars.ContextVar`.
 
+mod child;
 mod context;
 mod environ;
 mod error;
@@ -45,6 +48,10 @@ mod state;
 #[cfg(feature = "tracing")]
 mod trace;
 
+pub use child::{
+    ChildEnv, Credentials, InvalidEnv, Limits, Passthrough, Plan, Planned, Platform, Policy, SessionCommand,
+    UnknownPolicy, Unnameable, bridged_pairs, owned_names, owns, shell_exports, shell_unset,
+};
 pub use context::Context;
 pub use error::{NotInScope, NotUnicode, UnknownName};
 pub use explain::{Explanation, ForChild, Layer, explain, explain_all, explain_with_value};

@@ -8,7 +8,7 @@ task, :func:`profile` what was learnt of the installed version.
 import sys
 
 try:
-    from hermes_env_bridge._core import SessionToken, SessionVar, __version__
+    from hermes_env_bridge._core import Credentials, SessionToken, SessionVar, __version__
 except ModuleNotFoundError as error:
     raise ImportError(
         f"hermes_env_bridge has no extension module for Python {sys.version_info[0]}.{sys.version_info[1]}; "
@@ -18,10 +18,23 @@ from hermes_env_bridge._explain import Explanation, Snapshot, explain, snapshot
 from hermes_env_bridge._find import InstallError
 from hermes_env_bridge._install import install, profile, uninstall
 from hermes_env_bridge._profile import Profile, VariableProfile, VerbProfile
+from hermes_env_bridge.children import (
+    Decision,
+    InvalidEnv,
+    bridged_pairs,
+    child_env,
+    owned_names,
+    owns,
+    shell_exports,
+    shell_unset,
+)
 
 __all__ = [
+    "Credentials",
+    "Decision",
     "Explanation",
     "InstallError",
+    "InvalidEnv",
     "Profile",
     "SessionToken",
     "SessionVar",
@@ -29,9 +42,15 @@ __all__ = [
     "VariableProfile",
     "VerbProfile",
     "__version__",
+    "bridged_pairs",
+    "child_env",
     "explain",
     "install",
+    "owned_names",
+    "owns",
     "profile",
+    "shell_exports",
+    "shell_unset",
     "snapshot",
     "uninstall",
 ]

@@ -1,9 +1,13 @@
 """The native part of the package. Private: import from ``hermes_env_bridge``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token as _Token
+from os import PathLike
 from types import GenericAlias, ModuleType
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar, final, overload
+from typing import Any, ClassVar, Generic, Literal, NoReturn, TypeVar, final, overload
+
+from hermes_env_bridge.children import Decision, Policy
+from hermes_env_bridge.credentials import Spawn
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -59,6 +63,56 @@ class Declared:
     @property
     def engaged(self) -> bool: ...
 
+@final
+class Credentials:
+    def __new__(cls, blocked: Sequence[str] = (), *, always: Sequence[str] = ()) -> Credentials: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def is_credential(self, name: str, /) -> bool: ...
+
+@overload
+def child_env(
+    base: Mapping[str, str] | None = None,
+    *,
+    policy: Policy = "inherit",
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    extra: Mapping[str, str] | None = None,
+    credentials: Credentials | Spawn | None = None,
+    delegated: bool | None = None,
+    home: str | PathLike[str] | None = ...,
+    cwd: str | PathLike[str] | None = None,
+    windows: bool = ...,
+    module: ModuleType | None = None,
+    explain: Literal[False] = False,
+) -> dict[str, str]: ...
+@overload
+def child_env(
+    base: Mapping[str, str] | None = None,
+    *,
+    policy: Policy = "inherit",
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    extra: Mapping[str, str] | None = None,
+    credentials: Credentials | Spawn | None = None,
+    delegated: bool | None = None,
+    home: str | PathLike[str] | None = ...,
+    cwd: str | PathLike[str] | None = None,
+    windows: bool = ...,
+    module: ModuleType | None = None,
+    explain: Literal[True],
+) -> tuple[dict[str, str], tuple[Decision, ...]]: ...
+def bound(module: ModuleType, /) -> list[tuple[str, str | None]]: ...
+def engaged_of(module: ModuleType, /) -> bool: ...
+def plan(
+    base: dict[str, str], session: list[tuple[str, str | None]], engaged: bool, spec: Any, /
+) -> list[tuple[str, str, str, str | None]]: ...
+def check_env(env: dict[str, str], arguments: list[str], windows: bool, /) -> None: ...
+def shell_exports(env: dict[str, str], /) -> str: ...
+def shell_unset(names: list[str], /) -> str: ...
+def owned_names() -> list[str]: ...
+def owns(name: str, /) -> bool: ...
+def environ() -> dict[str, str] | None: ...
 def declare(name: str, /) -> Declared: ...
 def bind(
     variables: Iterable[Any], values: Iterable[Any], capability: Any = ..., supported: Any = ..., /
@@ -78,6 +132,7 @@ def set_live(namespace: dict[str, Any], /) -> None: ...
 __all__ = [
     "NON_MESSAGING_SESSION_SURFACES",
     "VARIABLES",
+    "Credentials",
     "Declared",
     "SessionToken",
     "SessionVar",
@@ -85,13 +140,23 @@ __all__ = [
     "__version__",
     "async_delivery",
     "bind",
+    "bound",
+    "check_env",
+    "child_env",
     "declare",
     "engaged",
+    "engaged_of",
+    "environ",
     "explain",
     "fill",
     "import_from",
     "is_messaging",
+    "owned_names",
+    "owns",
+    "plan",
     "read",
     "set_engaged",
     "set_live",
+    "shell_exports",
+    "shell_unset",
 ]

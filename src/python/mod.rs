@@ -8,6 +8,7 @@
 
 mod argument;
 mod capi;
+mod child;
 mod declare;
 mod environ;
 mod explain;
@@ -26,7 +27,13 @@ mod extension {
 
     use super::capi::claim_interpreter;
     #[pymodule_export]
+    use super::child::{
+        Credentials, bound, check_env, child_env, engaged_of, owned_names, owns, plan, shell_exports, shell_unset,
+    };
+    #[pymodule_export]
     use super::declare::{Declared, declare};
+    #[pymodule_export]
+    use super::environ::environ;
     #[pymodule_export]
     use super::explain::explain;
     #[pymodule_export]

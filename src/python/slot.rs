@@ -90,7 +90,7 @@ impl Slot {
     ///
     /// Code that walks through a context and sets each variable in it meets this one for all of ours; what it has set
     /// is then the value of every field.
-    fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    pub(super) fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let Some(value) = self.fields.get(py)? else { return Ok(None) };
         match value.cast_into::<PyTuple>() {
             Ok(fields) => Ok(Some(fields)),
@@ -201,9 +201,9 @@ impl Undo {
 }
 
 /// What one field holds, `None` if it was never set.
-fn field<'py>(fields: &Bound<'py, PyTuple>, at: usize) -> Option<Bound<'py, PyAny>> {
-    let value = fields.get_borrowed_item(at).ok()?;
-    (!value.is(missing(fields.py()))).then(|| value.to_owned())
+pub(super) fn field<'py>(fields: &Bound<'py, PyTuple>, at: usize) -> Option<Bound<'py, PyAny>> {
+    let value = fields.as_slice().get(at)?;
+    (!value.is(missing(fields.py()))).then(|| value.clone())
 }
 
 /// Stands in a field for a variable that was never set in the context.

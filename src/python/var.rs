@@ -174,6 +174,11 @@ impl SessionVar {
         self.at
     }
 
+    /// The object that says that the variable was never bound, if `value` is it.
+    pub(super) fn is_default(&self, value: &Bound<'_, PyAny>) -> bool {
+        self.default.as_ref().is_some_and(|default| value.is(default))
+    }
+
     fn held<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.slot.get().get(py, self.at)
     }
