@@ -20,7 +20,7 @@ from hermes_env_bridge._install import install, profile, uninstall
 from hermes_env_bridge._profile import Profile, VariableProfile, VerbProfile
 from hermes_env_bridge.children import (
     Decision,
-    InvalidEnv,
+    InvalidEnvError,
     bridged_pairs,
     child_env,
     owned_names,
@@ -34,7 +34,7 @@ __all__ = [
     "Decision",
     "Explanation",
     "InstallError",
-    "InvalidEnv",
+    "InvalidEnvError",
     "Profile",
     "SessionToken",
     "SessionVar",

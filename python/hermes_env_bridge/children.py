@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Decision",
-    "InvalidEnv",
+    "InvalidEnvError",
     "bridged_pairs",
     "child_env",
     "launch_home",
@@ -43,7 +43,7 @@ _UNSTATED: Any = object()
 _LAUNCH_HOME = os.environ.get("HERMES_HOME")
 
 
-class InvalidEnv(ValueError):
+class InvalidEnvError(ValueError):
     """No program can be started with such an environment. Says which variable it is, never what is in it.
 
     ``size`` is what is too much and ``limit`` what would be allowed, if it is a matter of size; else both are None.
@@ -111,7 +111,9 @@ def _planned(
     if home is None:
         home = inherited.get("HERMES_HOME") or _LAUNCH_HOME
     if isinstance(credentials, str):
-        credentials = importlib.import_module("hermes_env_bridge.credentials").hermes_credentials(credentials)
+        from hermes_env_bridge.credentials import hermes_credentials
+
+        credentials = hermes_credentials(credentials)
     spec = _Spec(
         policy=policy,
         allow=_names("allow", allow),
@@ -181,7 +183,7 @@ def _copy(base: Mapping[str, str]) -> dict[str, str]:
     if base is os.environ and (copy := _core.environ()) is not None:
         return copy
     if base.__class__ is dict:
-        return base.copy()  # type: ignore[attr-defined,no-any-return]
+        return base.copy()
     copied = {}
     for name in _list(base):
         try:

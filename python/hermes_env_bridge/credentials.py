@@ -23,9 +23,9 @@ _made: dict[str, tuple[Any, Any, Credentials]] = {}
 def hermes_credentials(spawn: Spawn = "terminal") -> Credentials:
     """Return the credentials that Hermes keeps from what is started.
 
-    ``"terminal"``: a command that a model writes gets no blocked name. ``"program"``: any other program gets none of the
-    names either that Hermes always strips. ``"model"``: a program that calls models itself gets the blocked names, since
-    it needs their keys, and none of the others.
+    ``"terminal"``: a command that a model writes gets no blocked name. ``"program"``: any other program gets none of
+    the names either that Hermes always strips. ``"model"``: a program that calls models itself gets the blocked names,
+    since it needs their keys, and none of the others.
 
     Raises ValueError for another word, and RuntimeError if there is no Hermes here whose lists can be read: without
     them no environment can be told to be free of credentials.

@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -10,10 +9,11 @@ use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::argument::Argument;
-use super::import;
+use super::plan::{check_env, refusal};
 use super::slot::{Slot, field};
 use super::var::SessionVar;
-use crate::child::{self, ChildEnv, InvalidEnv, Limits, Passthrough, Plan, Platform, Unnameable, check_variable};
+use super::{environ, import};
+use crate::child::{Limits, Platform, check_variable};
 use crate::explain::{Facts, ForChild};
 use crate::state::VarState;
 
@@ -38,7 +38,7 @@ use crate::state::VarState;
 /// - *module*: a session module other than the one in use.
 /// - *explain*: return a pair, of the environment and a tuple of what was decided for each name.
 ///
-/// Raises ``InvalidEnv`` for what no program can be started with, TypeError for what is no text, ValueError for an
+/// Raises ``InvalidEnvError`` for what no program can be started with, TypeError for what is no text, ValueError for an
 /// unknown policy, RuntimeError if the lists of the installed Hermes cannot be read. With a *base* alone, only what is
 /// written to it is checked; ``hermes_env_bridge.spawn`` checks all of it.
 #[pyfunction]
@@ -79,8 +79,17 @@ pub(super) fn child_env<'py>(
     ];
     let is_plain = options.iter().all(|(_, option)| matches!(option, Argument::Absent));
     // What is asked for all the time takes no detour.
-    if let (true, false, Some(Ok(base))) = (is_plain, cfg!(windows), base.map(Bound::cast_exact::<PyDict>)) {
-        return inherit(base, &import::module(intern!(py, "hermes_env_bridge.session_context"))?);
+    if is_plain && !cfg!(windows) {
+        let module = || import::module(intern!(py, "hermes_env_bridge.session_context"));
+        if let Some(base) = base {
+            if let Ok(base) = base.cast_exact::<PyDict>() {
+                return inherit(base.copy()?, &module()?).map(Bound::into_any);
+            }
+        } else if let Some(base) = environ::environ(py)? {
+            let env = inherit(base, &module()?)?;
+            check_env(&env, Vec::new(), cfg!(windows))?;
+            return Ok(env.into_any());
+        }
     }
     let given = PyDict::new(py);
     for (name, option) in options {
@@ -91,13 +100,12 @@ pub(super) fn child_env<'py>(
     PLANNED.import(py, "hermes_env_bridge.children", "_planned")?.call((base,), Some(&given))
 }
 
-/// A copy of `base` in which Hermes' rule holds for the variables of `module`: the default plan without its reasons.
-fn inherit<'py>(base: &Bound<'py, PyDict>, module: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let env = base.copy()?;
+/// Makes Hermes' rule hold in `env` for the variables of `module`: the default plan without its reasons.
+fn inherit<'py>(env: Bound<'py, PyDict>, module: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let module = Module::new(module);
     let engaged = module.engaged()?;
     module.variables()?.each(|name, value| {
-        let text = value.as_ref().map(Text::of).transpose()?;
+        let text = value.map(Text::of).transpose()?;
         let state = match &text {
             None => VarState::Unset,
             Some(text) if text.is_empty() => VarState::Cleared,
@@ -105,16 +113,16 @@ fn inherit<'py>(base: &Bound<'py, PyDict>, module: &Bound<'py, PyAny>) -> PyResu
         };
         // What is not in the environment cannot be stripped from it, so that need not be asked.
         let facts = Facts { is_session_variable: true, state, in_environment: true, engaged };
-        match (facts.child().0, &value) {
-            (ForChild::Set | ForChild::Empty, Some(value)) => {
-                text.map_or(Ok(()), |text| text.check(&name))?;
+        match (facts.child().0, value, text) {
+            (ForChild::Set | ForChild::Empty, Some(value), Some(text)) => {
+                text.check(name)?;
                 env.set_item(name, value)
             }
-            (ForChild::Strip, _) if env.contains(&name)? => env.del_item(name),
+            (ForChild::Strip, ..) if env.contains(name)? => env.del_item(name),
             _ => Ok(()),
         }
     })?;
-    Ok(env.into_any())
+    Ok(env)
 }
 
 /// A variable's name, and what a child gets for it if it is bound.
@@ -126,7 +134,7 @@ type Held<'py> = (Bound<'py, PyString>, Option<Bound<'py, PyString>>);
 pub(super) fn bound<'py>(module: &Bound<'py, PyAny>) -> PyResult<Vec<Held<'py>>> {
     let mut bound = Vec::new();
     Module::new(module).variables()?.each(|name, value| {
-        bound.push((name, value));
+        bound.push((name.clone(), value.cloned()));
         Ok(())
     })?;
     Ok(bound)
@@ -187,7 +195,7 @@ impl<'py> Variables<'py> {
     /// Variables whose values take code to find out come last: that code may change the table. `f` runs none.
     fn each(
         &self,
-        mut f: impl FnMut(Bound<'py, PyString>, Option<Bound<'py, PyString>>) -> PyResult<()>,
+        mut f: impl FnMut(&Bound<'py, PyString>, Option<&Bound<'py, PyString>>) -> PyResult<()>,
     ) -> PyResult<()> {
         let mut last = Vec::new();
         if let Ok(by_name) = self.by_name.cast_exact::<PyDict>() {
@@ -195,19 +203,19 @@ impl<'py> Variables<'py> {
             with_critical_section(by_name, || {
                 by_name.iter().try_for_each(|(name, variable)| {
                     // What is no text can be no name of an environment.
-                    let Ok(name) = name.cast_into_exact::<PyString>() else { return Ok(()) };
-                    let Ok(ours) = variable.cast_exact::<SessionVar>() else {
-                        last.push((name, variable));
-                        return Ok(());
+                    let Ok(name) = name.cast_exact::<PyString>() else { return Ok(()) };
+                    let quiet = match variable.cast_exact::<SessionVar>() {
+                        Ok(ours) => match self.bound(ours, &mut fields)?.map(Bound::cast_exact) {
+                            None => Some(None),
+                            Some(text) => text.ok().map(Some),
+                        },
+                        Err(_) => None,
                     };
-                    match fields.of(ours)?.filter(|value| self.is_bound(ours, value)).map(Bound::cast_into_exact) {
-                        None => f(name, None),
-                        Some(Ok(text)) => f(name, Some(text)),
-                        Some(Err(_)) => {
-                            last.push((name, variable));
-                            Ok(())
-                        }
+                    if let Some(value) = quiet {
+                        return f(name, value);
                     }
+                    last.push((name.clone(), variable));
+                    Ok(())
                 })
             })?;
         } else {
@@ -217,18 +225,18 @@ impl<'py> Variables<'py> {
             }
         }
         for (name, variable) in last {
-            let value = self.value_of(&variable)?;
+            let value = self.asked(&variable)?;
             let text = value.map(|value| if value.is_none() { Ok(PyString::new(value.py(), "")) } else { value.str() });
-            f(name, text.transpose()?)?;
+            f(&name, text.transpose()?.as_ref())?;
         }
         Ok(())
     }
 
-    /// `None` if the task has not bound it.
-    fn value_of(&self, variable: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// What any variable holds, `None` if the task has not bound it.
+    fn asked(&self, variable: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         static HELD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         if let Ok(ours) = variable.cast_exact::<SessionVar>() {
-            return Ok(Fields(None).of(ours)?.filter(|value| self.is_bound(ours, value)));
+            return Ok(self.bound(ours, &mut Fields(None))?.cloned());
         }
         let held = HELD.import(variable.py(), "hermes_env_bridge._module", "held")?;
         // Nobody binds a variable to this function.
@@ -236,8 +244,16 @@ impl<'py> Variables<'py> {
         Ok(Some(value).filter(|value| !value.is(held)))
     }
 
-    fn is_bound(&self, variable: &Bound<'_, SessionVar>, value: &Bound<'_, PyAny>) -> bool {
-        !self.unset.as_ref().is_some_and(|unset| value.is(unset)) && !variable.get().is_default(value)
+    /// What a variable of ours holds, `None` if the task has not bound it.
+    fn bound<'a>(
+        &self,
+        variable: &Bound<'py, SessionVar>,
+        fields: &'a mut Fields<'py>,
+    ) -> PyResult<Option<&'a Bound<'py, PyAny>>> {
+        let is_bound = |value: &&Bound<'_, PyAny>| {
+            !self.unset.as_ref().is_some_and(|unset| value.is(unset)) && !variable.get().is_default(value)
+        };
+        Ok(fields.of(variable)?.filter(is_bound))
     }
 }
 
@@ -245,165 +261,14 @@ impl<'py> Variables<'py> {
 struct Fields<'py>(Option<(Bound<'py, Slot>, Option<Bound<'py, PyTuple>>)>);
 
 impl<'py> Fields<'py> {
-    #[inline]
-    fn of(&mut self, variable: &Bound<'py, SessionVar>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn of(&mut self, variable: &Bound<'py, SessionVar>) -> PyResult<Option<&Bound<'py, PyAny>>> {
         let slot = SessionVar::slot(variable);
-        let fields = match &self.0 {
-            Some((known, fields)) if known.is(slot) => fields,
-            _ => &self.0.insert((slot.clone(), slot.get().current(variable.py())?)).1,
-        };
-        Ok(fields.as_ref().and_then(|fields| field(fields, variable.get().at())))
+        if self.0.as_ref().is_none_or(|(known, _)| !known.is(slot)) {
+            self.0 = Some((slot.clone(), slot.get().current(variable.py())?));
+        }
+        let fields = self.0.as_ref().and_then(|(_, fields)| fields.as_ref());
+        Ok(fields.and_then(|fields| field(fields, variable.get().at())))
     }
-}
-
-/// Name, action, reason, and the value if the child gets one.
-type Decided = (OsString, &'static str, &'static str, Option<OsString>);
-
-/// Return what is decided for each name, as (name, action, why, value): *base*, and *session* as `bound` returns it,
-/// under *spec*, which has the fields of `Spec`.
-#[pyfunction]
-#[pyo3(signature = (base, session, engaged, spec, /))]
-pub(super) fn plan(
-    base: &Bound<'_, PyDict>,
-    session: Vec<(OsString, Option<OsString>)>,
-    engaged: bool,
-    spec: Spec<'_>,
-) -> PyResult<Vec<Decided>> {
-    let py = base.py();
-    let session = session.into_iter().map(|(name, value)| {
-        let state = match value {
-            None => VarState::Unset,
-            Some(value) if value.is_empty() => VarState::Cleared,
-            Some(value) => VarState::Set(value),
-        };
-        (name, state)
-    });
-    let plan = Plan::make(&spec.build()?, variables(base)?.into_iter(), session, engaged)
-        .map_err(|error| refusal(py, &error))?;
-    let planned = plan.iter();
-    Ok(planned.map(|each| (each.name.clone(), each.action.as_str(), each.why, each.value().map(Into::into))).collect())
-}
-
-/// What a spawner asks for, as Python states it.
-#[derive(FromPyObject)]
-pub(super) struct Spec<'py> {
-    policy: String,
-    allow: Vec<OsString>,
-    deny: Vec<OsString>,
-    extra: Bound<'py, PyDict>,
-    credentials: Option<Bound<'py, Credentials>>,
-    passthrough: Vec<OsString>,
-    delegated: bool,
-    home: Option<OsString>,
-    cwd: Option<OsString>,
-    windows: bool,
-}
-
-impl Spec<'_> {
-    fn build(self) -> PyResult<ChildEnv> {
-        let policy =
-            self.policy.parse().map_err(|error: child::UnknownPolicy| PyValueError::new_err(error.to_string()))?;
-        let credentials = self.credentials.map(|credentials| credentials.get().0.clone());
-        let known = credentials.clone().unwrap_or_default();
-        let mut spec = ChildEnv::new()
-            .policy(policy)
-            .platform(platform(self.windows))
-            .delegated(self.delegated)
-            .passthrough(Passthrough::default().with(self.passthrough, &known).0);
-        spec = self.allow.into_iter().fold(spec, ChildEnv::allow);
-        spec = self.deny.into_iter().fold(spec, ChildEnv::deny);
-        spec = variables(&self.extra)?.into_iter().fold(spec, |spec, (name, value)| spec.extra(name, value));
-        spec = credentials.into_iter().fold(spec, ChildEnv::credentials);
-        spec = self.home.into_iter().fold(spec, ChildEnv::home);
-        Ok(self.cwd.into_iter().fold(spec, ChildEnv::cwd))
-    }
-}
-
-/// The names that are credentials: *blocked* ones, which a spawner may allow, and those that it *always* has to add.
-///
-/// Internal secrets (``AUXILIARY_…_API_KEY``, ``GATEWAY_RELAY_…_SECRET`` and the like) are credentials without being
-/// listed.
-#[pyclass(frozen, eq, module = "hermes_env_bridge")]
-#[derive(PartialEq, Eq)]
-pub(super) struct Credentials(child::Credentials);
-
-#[pymethods]
-impl Credentials {
-    #[new]
-    #[pyo3(signature = (blocked = Vec::new(), *, always = Vec::new()), text_signature = "(blocked=(), *, always=())")]
-    fn new(blocked: Vec<OsString>, always: Vec<OsString>) -> Self {
-        Self(child::Credentials::new(blocked).always(always))
-    }
-
-    /// Whether no skill may hand *name* on.
-    #[pyo3(signature = (name, /))]
-    fn is_credential(&self, name: OsString) -> bool {
-        self.0.is_credential(name)
-    }
-}
-
-/// Raise InvalidEnv if no program can be started with *env* and *arguments*.
-#[pyfunction]
-#[pyo3(signature = (env, arguments, windows, /))]
-#[allow(clippy::needless_pass_by_value)] // what is extracted is owned
-pub(super) fn check_env(env: &Bound<'_, PyDict>, arguments: Vec<OsString>, windows: bool) -> PyResult<()> {
-    let platform = platform(windows);
-    let variables = variables(env)?;
-    let pairs = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    child::check(platform, platform.limits(), pairs, arguments.iter().map(OsString::as_os_str))
-        .map_err(|error| refusal(env.py(), &error))
-}
-
-/// Return a line ``export NAME='value'`` for each variable of *env*. Raises ValueError for what is no shell's name.
-#[pyfunction]
-#[pyo3(signature = (env, /))]
-pub(super) fn shell_exports(env: &Bound<'_, PyDict>) -> PyResult<OsString> {
-    child::shell_exports(variables(env)?).map_err(|error| unnameable(&error))
-}
-
-/// Return a line ``unset NAME`` for each of *names*. Raises ValueError for what is no shell's name.
-#[pyfunction]
-#[pyo3(signature = (names, /))]
-pub(super) fn shell_unset(names: Vec<OsString>) -> PyResult<OsString> {
-    child::shell_unset(names).map_err(|error| unnameable(&error))
-}
-
-/// Return the names that the crate's own table owns.
-#[pyfunction]
-#[pyo3(signature = ())]
-pub(super) fn owned_names() -> Vec<&'static str> {
-    child::owned_names().collect()
-}
-
-/// Whether *name* is one of those, or of a later version's claim.
-#[pyfunction]
-#[pyo3(signature = (name, /))]
-pub(super) fn owns(name: OsString) -> bool {
-    child::owns(name)
-}
-
-fn platform(windows: bool) -> Platform {
-    if windows { Platform::Windows } else { Platform::Posix }
-}
-
-/// Names and values; raises TypeError, with the name, for what is no text, and UnicodeEncodeError for what the system
-/// cannot have.
-fn variables(env: &Bound<'_, PyDict>) -> PyResult<Vec<(OsString, OsString)>> {
-    // A copy: nothing is run for text, but a subclass of str is not only text.
-    let text = |what: &str, name: &Bound<'_, PyAny>, object: &Bound<'_, PyAny>| {
-        object.cast::<PyString>().map_err(PyErr::from).and_then(|text| text.extract::<OsString>()).map_err(|error| {
-            if !error.is_instance_of::<PyTypeError>(object.py()) {
-                return error;
-            }
-            let (name, kind) = (name.repr(), object.get_type().name());
-            match (name, kind) {
-                (Ok(name), Ok(kind)) => PyTypeError::new_err(format!("the {what} of {name} is not a str but {kind}")),
-                _ => error,
-            }
-        })
-    };
-    let entries = env.copy()?;
-    entries.iter().map(|(name, value)| Ok((text("name", &name, &name)?, text("value", &name, &value)?))).collect()
 }
 
 /// A variable with a value of so many bytes is not too long on any system, whatever its name.
@@ -444,18 +309,4 @@ impl<'a> Text<'a> {
         };
         checked.map(drop).map_err(|error| refusal(name.py(), &error))
     }
-}
-
-/// The Python exception for what no program can be started with.
-fn refusal(py: Python<'_>, error: &InvalidEnv) -> PyErr {
-    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let (size, limit) = error.size_and_limit().unzip();
-    let raised = CLASS
-        .import(py, "hermes_env_bridge.children", "InvalidEnv")
-        .and_then(|class| class.call1((error.to_string(), error.name(), size, limit)));
-    raised.map_or_else(|error| error, PyErr::from_value)
-}
-
-fn unnameable(error: &Unnameable) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }

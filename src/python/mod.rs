@@ -14,6 +14,7 @@ mod environ;
 mod explain;
 mod import;
 mod latch;
+mod plan;
 mod slot;
 mod token;
 mod var;
@@ -27,9 +28,7 @@ mod extension {
 
     use super::capi::claim_interpreter;
     #[pymodule_export]
-    use super::child::{
-        Credentials, bound, check_env, child_env, engaged_of, owned_names, owns, plan, shell_exports, shell_unset,
-    };
+    use super::child::{bound, child_env, engaged_of};
     #[pymodule_export]
     use super::declare::{Declared, declare};
     #[pymodule_export]
@@ -40,6 +39,8 @@ mod extension {
     use super::import::import_from;
     #[pymodule_export]
     use super::latch::{engaged, set_engaged, set_live};
+    #[pymodule_export]
+    use super::plan::{Credentials, check_env, owned_names, owns, plan, shell_exports, shell_unset};
     #[pymodule_export]
     use super::slot::Slot;
     #[pymodule_export]

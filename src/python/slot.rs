@@ -68,7 +68,7 @@ impl Slot {
 
     /// What this context holds in the field, `None` if it was never set here.
     pub(super) fn get<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.current(py)?.and_then(|fields| field(&fields, at)))
+        Ok(self.current(py)?.and_then(|fields| field(&fields, at).cloned()))
     }
 
     /// Starts a change of this context's fields.
@@ -178,7 +178,7 @@ impl Undo {
 impl Undo {
     /// What the field held before the change, `None` if it was never set in the context.
     pub(super) fn old<'py>(&self, py: Python<'py>, at: usize) -> Option<Bound<'py, PyAny>> {
-        self.before.as_ref().and_then(|before| field(before.bind(py), at))
+        self.before.as_ref().and_then(|before| field(before.bind(py), at).cloned())
     }
 
     /// True if the current context is the one in which the change was made.
@@ -201,9 +201,8 @@ impl Undo {
 }
 
 /// What one field holds, `None` if it was never set.
-pub(super) fn field<'py>(fields: &Bound<'py, PyTuple>, at: usize) -> Option<Bound<'py, PyAny>> {
-    let value = fields.as_slice().get(at)?;
-    (!value.is(missing(fields.py()))).then(|| value.clone())
+pub(super) fn field<'a, 'py>(fields: &'a Bound<'py, PyTuple>, at: usize) -> Option<&'a Bound<'py, PyAny>> {
+    fields.as_slice().get(at).filter(|value| !value.is(missing(fields.py())))
 }
 
 /// Stands in a field for a variable that was never set in the context.

@@ -1,28 +1,29 @@
 """Compares ``child_env`` with Hermes' own functions over random environments, contexts and latches.
 
-``python child_env_driver.py SEED TRIPLES``. Runs in a process of its own: it imports Hermes, replaces ``os.environ`` and
-puts session modules in each other's place. Prints the number of comparisons; raises at the first difference.
+``python child_env_driver.py SEED TRIPLES``. Runs in a process of its own: it imports Hermes, replaces ``os.environ``
+and puts session modules in each other's place. Prints the number of comparisons; raises at the first difference.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import random
 import sys
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from types import ModuleType
 from typing import Any
-
-import gateway.session_context as original
-from tools import env_passthrough
-from tools.environments import local
 
 from hermes_env_bridge import child_env
 from hermes_env_bridge._install import adapt
 from hermes_env_bridge.credentials import hermes_credentials
 
+original = importlib.import_module("gateway.session_context")
+env_passthrough = importlib.import_module("tools.env_passthrough")
+local = importlib.import_module("tools.environments.local")
 assert original.__file__ is not None
 ADAPTED = adapt(original.__file__, "adapted_session_context")
 SESSION = list(original._VAR_MAP)
@@ -33,7 +34,7 @@ TEXTS = ["", "x", "stale", "two words", "line\nline", "naïve", "'\"$`\\", "\udc
 VALUES: list[Any] = [*TEXTS, None, 0, 7, True, ["list"], original._UNSET]
 
 # What Hermes does to these has nothing to do with sessions or credentials.
-BESIDES = ("PATH", "HOME", "HERMES_HOME", "HERMES_REAL_HOME", *local._ACTIVE_VENV_MARKER_VARS)
+BESIDES = ("PATH", "HOME", "HERMES_HOME", "HERMES_REAL_HOME", "PYTHONUTF8", *local._ACTIVE_VENV_MARKER_VARS)
 
 
 def environment(rng: random.Random, names: list[str]) -> dict[str, str]:
@@ -64,10 +65,10 @@ def act(module: ModuleType, chosen: list[tuple[str, Any]]) -> None:
             module._VAR_MAP[name].set(module._UNSET if value is original._UNSET else value)
 
 
-def after(module: ModuleType, chosen: list[tuple[str, Any]], latch: bool, child: Callable[[], dict[str, str]]) -> Any:
+def after(module: ModuleType, chosen: list[tuple[str, Any]], latch: bool, child: Callable[[], Any]) -> Any:
     """What *child* returns in a new task of *module*'s, after it has acted."""
 
-    def task() -> dict[str, str]:
+    def task() -> Any:
         act(module, chosen)
         module._session_context_engaged = latch  # type: ignore[attr-defined]
         return child()
@@ -91,48 +92,52 @@ def same(what: str, expected: dict[str, str], got: dict[str, str], *told: object
         raise AssertionError(f"{what}: {sorted(names)} differ, after {told!r}")
 
 
+def rule(rng: random.Random) -> None:
+    """The default: Hermes' rule for sessions, alone."""
+    base = environment(rng, [*SESSION, *OTHERS])
+    chosen, latch = operations(rng), rng.random() < 0.5
+    expected = after(original, chosen, latch, partial(injected, base))
+    for module in (ADAPTED, original):
+        sys.modules["hermes_env_bridge.session_context"] = module
+        same("the rule", expected, after(module, chosen, latch, partial(child_env, base)), chosen, latch)
+    planned, _ = after(ADAPTED, chosen, latch, partial(child_env, base, module=ADAPTED, explain=True))
+    same("the plan", expected, planned, chosen, latch)
+
+
+def credentials(rng: random.Random) -> None:
+    """Hermes' three ways to make an environment, with its credential rules.
+
+    Hermes' session overwrites what a caller adds; here the caller has the last word. So no session variable is added.
+    """
+    names = [*OTHERS, *rng.sample(CREDENTIALS, 12), *SECRETS]
+    base = environment(rng, [*SESSION, *names, "_HERMES_FORCE_OPENAI_API_KEY"])
+    extra = environment(rng, [*names, "_HERMES_FORCE_GH_TOKEN", "_HERMES_FORCE_AUXILIARY_X_API_KEY"])
+    chosen, latch = operations(rng), rng.random() < 0.5
+    env_passthrough.clear_env_passthrough()
+    env_passthrough.register_env_passthrough(rng.sample(names, 3))
+    os.environ.clear()
+    os.environ.update(base)
+
+    def compare(theirs: Callable[..., Any], given: dict[str, Any], *arguments: Any, **options: Any) -> None:
+        expected = after(original, chosen, latch, partial(theirs, *arguments, **options))
+        got = after(ADAPTED, chosen, latch, partial(child_env, module=ADAPTED, **given))
+        same(theirs.__name__, besides(expected), besides(got), chosen, latch)
+
+    terminal = hermes_credentials("terminal")
+    compare(local._sanitize_subprocess_env, {"base": base, "extra": extra, "credentials": terminal}, base, extra)
+    session = {name: value for name, value in base.items() if name in SESSION}
+    merged = {name: value for name, value in (base | extra).items() if name not in SESSION}
+    compare(local._make_run_env, {"base": session, "extra": merged, "credentials": terminal}, extra)
+    for inherit, spawn in ((False, "program"), (True, "model")):
+        compare(local.hermes_subprocess_env, {"credentials": spawn}, inherit_credentials=inherit)
+
+
 def main(seed: int, triples: int) -> None:
     logging.disable()
     rng = random.Random(seed)
-    rules = hermes_credentials("terminal")
-    programs, models = hermes_credentials("program"), hermes_credentials("model")
     for _ in range(triples):
-        base = environment(rng, [*SESSION, *OTHERS])
-        chosen, latch = operations(rng), rng.random() < 0.5
-        expected = after(original, chosen, latch, lambda base=base: injected(base))
-        for module in (ADAPTED, original):
-            sys.modules["hermes_env_bridge.session_context"] = module
-            same("the rule", expected, after(module, chosen, latch, lambda base=base: child_env(base)), chosen, latch)
-        told = after(ADAPTED, chosen, latch, lambda base=base: child_env(base, module=ADAPTED, explain=True))
-        same("the plan", expected, told[0], chosen, latch)
-        # Hermes' session overwrites what a caller adds; here the caller has the last word. So sessions are not added.
-        names = [*OTHERS, *rng.sample(CREDENTIALS, 12), *SECRETS]
-        base = environment(rng, [*SESSION, *names, "_HERMES_FORCE_OPENAI_API_KEY"])
-        extra = environment(rng, [*names, "_HERMES_FORCE_GH_TOKEN", "_HERMES_FORCE_AUXILIARY_X_API_KEY"])
-        env_passthrough.clear_env_passthrough()
-        env_passthrough.register_env_passthrough(rng.sample([*names, *OTHERS], 3))
-        sys.modules["hermes_env_bridge.session_context"] = ADAPTED
-
-        def child(
-            base: dict[str, str], extra: dict[str, str], credentials: Any, chosen: Any = chosen, latch: bool = latch
-        ) -> dict[str, str]:
-            made = lambda: child_env(base, extra=extra, credentials=credentials)  # noqa: E731
-            return besides(after(ADAPTED, chosen, latch, made))
-
-        expected = after(original, chosen, latch, lambda: local._sanitize_subprocess_env(base, extra))  # noqa: B023
-        same("_sanitize_subprocess_env", besides(expected), child(base, extra, rules), chosen, latch)
-        os.environ.clear()
-        os.environ.update({name: value for name, value in base.items() if name})
-        expected = after(original, chosen, latch, lambda: local._make_run_env(extra))  # noqa: B023
-        session = {name: value for name, value in base.items() if name in SESSION}
-        merged = {name: value for name, value in (base | extra).items() if name not in SESSION}
-        same("_make_run_env", besides(expected), child(session, merged, rules), chosen, latch)
-        for inherit, credentials in ((False, programs), (True, models)):
-            expected = after(
-                original, chosen, latch, lambda: local.hermes_subprocess_env(inherit_credentials=inherit)  # noqa: B023
-            )
-            expected.pop("PYTHONUTF8")
-            same("hermes_subprocess_env", besides(expected), child(base, {}, credentials), chosen, latch)
+        rule(rng)
+        credentials(rng)
     print(triples)
 
 
