@@ -184,6 +184,8 @@ def _copy(base: Mapping[str, str]) -> dict[str, str]:
         return copy
     if base.__class__ is dict:
         return base.copy()
+    if not isinstance(base, Mapping):
+        raise TypeError(f"an environment is a mapping of names to values, not {type(base).__name__}")
     copied = {}
     for name in _list(base):
         try:

@@ -18,7 +18,7 @@ impl Limits {
     /// within what the kernel allows at all (`execve(2)`), elsewhere `ARG_MAX`.
     pub(crate) fn of(platform: Platform) -> Self {
         let total = match platform {
-            Platform::Posix => Self::total(),
+            Platform::Posix => Self::total() - Self::PATH,
             Platform::Windows => usize::MAX,
         };
         Self { variable: Self::of_a_variable(platform), total }
@@ -36,6 +36,9 @@ impl Limits {
 
     /// That of macOS; the BSDs allow half of it, and say so at the spawn.
     const ARG_MAX: usize = 1 << 20;
+
+    /// The path under which the program is found takes its place among the arguments. This is the longest.
+    const PATH: usize = 4096;
 
     #[cfg(target_os = "linux")]
     fn total() -> usize {
