@@ -52,8 +52,14 @@ impl fmt::Display for Planned {
 }
 
 /// The environment of a child, decided name by name. Made by [`ChildEnv::plan`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Plan(Block<Planned>);
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
 
 impl Plan {
     /// What is done with each name that is inherited, a session variable, or added, in this order.
