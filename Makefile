@@ -51,9 +51,10 @@ fmt: $(VENV)/installed ## format Rust and Python
 	$(BIN)/ruff format
 
 .PHONY: bench
-bench: $(VENV)/built ## Hermes' module, raw context variables and ours side by side (BENCH="options")
+bench: $(VENV)/built ## Hermes' module and functions, raw context variables and ours side by side (BENCH="options")
 	$(BIN)/python benches/session_context.py $(BENCH)
 	$(BIN)/python benches/startup.py
+	$(BIN)/python benches/child_env.py
 
 .PHONY: mutants
 mutants: $(VENV)/built ## plant each fault of tests/mutants and see parity find it

@@ -70,3 +70,8 @@ pub use trace::session_span;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// And that of what is said of children.
+#[cfg(all(doctest, unix))]
+#[doc = include_str!("../docs/children.md")]
+struct Children;

@@ -104,21 +104,23 @@ pub(super) fn child_env<'py>(
 fn inherit<'py>(env: Bound<'py, PyDict>, module: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let module = Module::new(module);
     let engaged = module.engaged()?;
+    let empty = intern!(env.py(), "");
     module.variables()?.each(|name, value| {
-        let text = value.map(Text::of).transpose()?;
-        let state = match &text {
-            None => VarState::Unset,
-            Some(text) if text.is_empty() => VarState::Cleared,
-            Some(_) => VarState::Set(()),
+        // Most bound values are the empty text, of which there is one.
+        let text = value.filter(|value| !value.is(empty)).map(Text::of).transpose()?;
+        let state = match (value, &text) {
+            (None, _) => VarState::Unset,
+            (_, Some(text)) if !text.is_empty() => VarState::Set(()),
+            _ => VarState::Cleared,
         };
         // What is not in the environment cannot be stripped from it, so that need not be asked.
         let facts = Facts { is_session_variable: true, state, in_environment: true, engaged };
-        match (facts.child().0, value, text) {
-            (ForChild::Set | ForChild::Empty, Some(value), Some(text)) => {
-                text.check(name)?;
+        match (facts.child().0, value) {
+            (ForChild::Set | ForChild::Empty, Some(value)) => {
+                text.map_or(Ok(()), |text| text.check(name))?;
                 env.set_item(name, value)
             }
-            (ForChild::Strip, ..) if env.contains(name)? => env.del_item(name),
+            (ForChild::Strip, _) if env.contains(name)? => env.del_item(name),
             _ => Ok(()),
         }
     })?;
