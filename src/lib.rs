@@ -49,7 +49,7 @@ mod state;
 mod trace;
 
 pub use child::{
-    ChildEnv, Credentials, InvalidEnv, Limits, Passthrough, Plan, Planned, Platform, Policy, SessionCommand,
+    ChildEnv, Credentials, EnvLimits, InvalidEnv, Passthrough, Plan, Planned, Platform, Policy, SessionCommand,
     UnknownPolicy, Unnameable, bridged_pairs, owned_names, owns, shell_exports, shell_unset,
 };
 pub use context::Context;

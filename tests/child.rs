@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 
 use hermes_env_bridge::{
-    ChildEnv, Context, Credentials, ForChild, InvalidEnv, Limits, Passthrough, Plan, Platform, Policy, Session,
+    ChildEnv, Context, Credentials, EnvLimits, ForChild, InvalidEnv, Passthrough, Plan, Platform, Policy, Session,
     SessionCommand, bridged_pairs, owned_names, owns, shell_exports, shell_unset,
 };
 
@@ -170,7 +170,7 @@ fn what_is_too_large_is_refused_by_name_and_size_and_never_shortened() {
     assert!(error.to_string().contains(NAME) && !format!("{error} {error:?}").contains("xxx"));
     assert_eq!(named(limit + 1).sync_scope(|| spec.clone().deny(NAME).plan().unwrap().value(NAME).map(drop)), None);
 
-    let small = spec.limits(Limits { variable: 100, total: 141 });
+    let small = spec.limits(EnvLimits { variable: 100, total: 141 });
     let base = [("LARGEST".to_owned(), "x".repeat(60)), ("OTHER".to_owned(), "x".repeat(50))];
     match small.plan_over(base, &Context::current(), false).unwrap_err() {
         InvalidEnv::TooLarge { name, largest: 69, size: 142, limit: 141 } => assert_eq!(name, "LARGEST"),

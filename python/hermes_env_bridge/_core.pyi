@@ -103,6 +103,8 @@ def child_env(
     explain: Literal[True],
 ) -> tuple[dict[str, str], tuple[Decision, ...]]: ...
 def bound(module: ModuleType, /) -> list[tuple[str, str | None]]: ...
+def mark_children(mark: Callable[[dict[str, str]], dict[str, str]] | None, /) -> None: ...
+def marked(env: dict[str, str], /) -> dict[str, str]: ...
 def engaged_of(module: ModuleType, /) -> bool: ...
 def plan(
     base: dict[str, str], session: list[tuple[str, str | None]], engaged: bool, spec: Any, /
@@ -151,6 +153,8 @@ __all__ = [
     "fill",
     "import_from",
     "is_messaging",
+    "mark_children",
+    "marked",
     "owned_names",
     "owns",
     "plan",

@@ -6,14 +6,14 @@ use super::platform::Platform;
 
 /// How large an environment may be that a program is started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct EnvLimits {
     /// What `NAME=value`, with the NUL after it, may take up: bytes, or for Windows units of UTF-16.
     pub variable: usize,
     /// What all variables and arguments may take up together, each with its NUL and a pointer.
     pub total: usize,
 }
 
-impl Limits {
+impl EnvLimits {
     /// What holds for `platform`. For POSIX that is what holds on this host: on Linux a quarter of the stack's limit,
     /// within what the kernel allows at all (`execve(2)`), elsewhere `ARG_MAX`.
     pub(crate) fn of(platform: Platform) -> Self {
@@ -160,7 +160,7 @@ pub(crate) fn check_variable(
 /// Checks a whole environment, with which a program is to get `arguments`.
 pub(crate) fn check<'a>(
     platform: Platform,
-    limits: Limits,
+    limits: EnvLimits,
     variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
     arguments: impl IntoIterator<Item = &'a OsStr>,
 ) -> Result<(), InvalidEnv> {

@@ -16,7 +16,7 @@ mod spec;
 
 pub use command::SessionCommand;
 pub use credentials::{Credentials, Passthrough};
-pub use limits::{InvalidEnv, Limits};
+pub use limits::{EnvLimits, InvalidEnv};
 pub use owned::{bridged_pairs, owned_names, owns};
 pub use plan::{Plan, Planned};
 pub use platform::Platform;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 
-use super::limits::Limits;
+use super::limits::EnvLimits;
 
 /// The system whose rules hold for an environment. A parameter, so that each system's rules are tested on any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,8 +45,8 @@ impl Platform {
 
     /// How large an environment may be: the host's limits, or what another system documents.
     #[must_use]
-    pub fn limits(self) -> Limits {
-        Limits::of(self)
+    pub fn limits(self) -> EnvLimits {
+        EnvLimits::of(self)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::credentials::{Credentials, Passthrough};
-use super::limits::{InvalidEnv, Limits};
+use super::limits::{EnvLimits, InvalidEnv};
 use super::plan::Plan;
 use super::platform::Platform;
 use super::policy::Policy;
@@ -41,7 +41,7 @@ pub struct ChildEnv {
     pub(crate) home: Option<OsString>,
     pub(crate) cwd: Option<OsString>,
     pub(crate) platform: Platform,
-    pub(crate) limits: Limits,
+    pub(crate) limits: EnvLimits,
 }
 
 /// What a spawner adds. Values may be secrets: `Debug` names the variables.
@@ -133,7 +133,7 @@ impl ChildEnv {
     }
 
     /// Goes by these limits.
-    pub fn limits(self, limits: Limits) -> Self {
+    pub fn limits(self, limits: EnvLimits) -> Self {
         Self { limits, ..self }
     }
 

@@ -1,6 +1,8 @@
 //! The environment of a child, from Python's objects.
 
 use std::ffi::{OsStr, OsString};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,7 +15,7 @@ use super::plan::{check_env, refusal};
 use super::slot::{Slot, field};
 use super::var::SessionVar;
 use super::{environ, import};
-use crate::child::{Limits, Platform, check_variable};
+use crate::child::{EnvLimits, Platform, check_variable};
 use crate::explain::{Facts, ForChild};
 use crate::state::VarState;
 
@@ -83,12 +85,12 @@ pub(super) fn child_env<'py>(
         let module = || import::module(intern!(py, "hermes_env_bridge.session_context"));
         if let Some(base) = base {
             if let Ok(base) = base.cast_exact::<PyDict>() {
-                return inherit(base.copy()?, &module()?).map(Bound::into_any);
+                return inherit(base.copy()?, &module()?).and_then(marked).map(Bound::into_any);
             }
         } else if let Some(base) = environ::environ(py)? {
             let env = inherit(base, &module()?)?;
             check_env(&env, Vec::new(), cfg!(windows))?;
-            return Ok(env.into_any());
+            return marked(env).map(Bound::into_any);
         }
     }
     let given = PyDict::new(py);
@@ -98,6 +100,32 @@ pub(super) fn child_env<'py>(
         }
     }
     PLANNED.import(py, "hermes_env_bridge.children", "_planned")?.call((base,), Some(&given))
+}
+
+/// Whether `MARK` has anybody: all that an environment costs where it has not.
+static IS_MARKING: AtomicBool = AtomicBool::new(false);
+
+/// Who is given each environment that is made, and what is made of it.
+static MARK: Mutex<Option<Py<PyAny>>> = Mutex::new(None);
+
+/// Have *mark* called with each environment that ``child_env`` makes, which is then what it returns; None for nobody.
+#[pyfunction]
+#[pyo3(signature = (mark, /))]
+pub(super) fn mark_children(mark: Option<Py<PyAny>>) {
+    IS_MARKING.store(mark.is_some(), Ordering::Release);
+    *MARK.lock().unwrap_or_else(PoisonError::into_inner) = mark;
+}
+
+/// Return what the function that ``mark_children`` was given makes of *env*; without one, *env*.
+#[pyfunction]
+#[pyo3(signature = (env, /))]
+pub(super) fn marked(env: Bound<'_, PyDict>) -> PyResult<Bound<'_, PyDict>> {
+    if !IS_MARKING.load(Ordering::Acquire) {
+        return Ok(env);
+    }
+    let py = env.py();
+    let mark = MARK.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|mark| mark.clone_ref(py));
+    mark.map_or(Ok(env.clone()), |mark| Ok(mark.bind(py).call1((env,))?.cast_into::<PyDict>()?))
 }
 
 /// Makes Hermes' rule hold in `env` for the variables of `module`: the default plan without its reasons.
@@ -304,7 +332,7 @@ impl<'a> Text<'a> {
         if self.as_os_str().len() < SHORT && !self.as_os_str().as_encoded_bytes().contains(&0) {
             return Ok(());
         }
-        let limit = const { Limits::of_a_variable(Platform::HOST) };
+        let limit = const { EnvLimits::of_a_variable(Platform::HOST) };
         let checked = match name.to_str() {
             Ok(name) => check_variable(Platform::HOST, limit, name.as_ref(), self.as_os_str()),
             Err(_) => check_variable(Platform::HOST, limit, &name.extract::<OsString>()?, self.as_os_str()),

@@ -28,7 +28,7 @@ mod extension {
 
     use super::capi::claim_interpreter;
     #[pymodule_export]
-    use super::child::{bound, child_env, engaged_of};
+    use super::child::{bound, child_env, engaged_of, mark_children, marked};
     #[pymodule_export]
     use super::declare::{Declared, declare};
     #[pymodule_export]

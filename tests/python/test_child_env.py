@@ -27,6 +27,7 @@ from conftest import Session, fresh, run_python
 from hermes_env_bridge import (
     Credentials,
     InvalidEnvError,
+    _core,
     bridged_pairs,
     child_env,
     owned_names,
@@ -401,6 +402,22 @@ def test_b19_a_report_says_which_names_are_dropped_by_which_rule_and_shows_no_va
     assert "secret" not in "".join(f"{decision}{decision!r}" for decision in report)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the file is Linux'")
+def test_b20_a_child_can_read_what_its_parent_was_started_with() -> None:
+    # Out of reach, and so the document says: stripping is no confinement.
+    child = "import os; print(b'SECRET=hidden' in open(f'/proc/{os.getppid()}/environ', 'rb').read().split(bytes(1)))"
+    code = f"""if True:
+        import os, subprocess, sys
+        from hermes_env_bridge import child_env
+        env = child_env(deny=["SECRET"])
+        assert "SECRET" not in env
+        print(subprocess.run([sys.executable, "-c", {child!r}], env=env, capture_output=True, text=True).stdout)
+    """
+    started = {**os.environ, "SECRET": "hidden"}
+    told = subprocess.run([sys.executable, "-c", code], env=started, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "True"
+
+
 def test_b21_the_pairs_to_hand_on_are_what_a_child_would_be_given(sc: Session) -> None:
     assert bridged_pairs(module=sc.module) == {}
     sc.bind(session_key="K", chat_id=7, user_id=None)
@@ -541,6 +558,21 @@ def test_a_foreign_variable_in_the_table_is_asked_in_its_own_way(monkeypatch: py
     monkeypatch.setattr(own, "_VAR_MAP", table)
     assert child_env({"UNSET": "inherited"}) == {"MINE": "x", "NUMBER": "7", "UNSET": "inherited"}
     assert child_env({}, explain=True)[0] == {"MINE": "x", "NUMBER": "7"}
+
+
+def test_whoever_marks_environments_is_given_each_one_that_is_made() -> None:
+    def mark(env: dict[str, str]) -> dict[str, str]:
+        return env | {"MARKED": "1"}
+
+    makes: list[Make] = [partial(child_env, {}), child_env, partial(child_env, {}, deny=["X"])]
+    _core.mark_children(mark)
+    try:
+        for make in makes:
+            assert make()["MARKED"] == "1"  # type: ignore[index]
+        assert child_env({}, explain=True)[0] == {"MARKED": "1"}
+    finally:
+        _core.mark_children(None)
+    assert child_env({}) == {}
 
 
 def test_a_variable_whose_code_changes_the_table_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
