@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 HERE := $(CURDIR)
 RUST := Cargo.toml Cargo.lock build.rs pyproject.toml $(shell find src -name '*.rs')
 TOOLS := target/tools/bin
+FEATURES := http,process,tracing
 INTERPRETERS := 3.11 3.12 3.13 3.14
 JOB_QUEUE := examples/job_queue/Cargo.toml
 FORKS := $(wildcard ../shared/oracles/session_context_*.py)
@@ -28,7 +29,7 @@ parity-all: $(VENV)/built ## the session module of every release of Hermes, and 
 
 .PHONY: test
 test: $(VENV)/built ## all tests, Rust and Python (PYTEST="options")
-	cargo test --locked --quiet --features http,tracing
+	cargo test --locked --quiet --features $(FEATURES)
 	$(BIN)/python -m pytest $(PYTEST)
 
 .PHONY: test-long
@@ -65,7 +66,7 @@ lint: $(VENV)/built ## formatting, clippy, ruff, strict mypy, and the stubs agai
 	cargo fmt --check
 	cargo fmt --check --manifest-path $(JOB_QUEUE)
 	cargo clippy --locked --all-targets --quiet -- -D warnings
-	cargo clippy --locked --all-targets --features http,tracing --quiet -- -D warnings
+	cargo clippy --locked --all-targets --features $(FEATURES) --quiet -- -D warnings
 	PYO3_PYTHON="$(HERE)/$(BIN)/python" cargo clippy --locked --features python --quiet -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -84,6 +85,7 @@ bench: $(VENV)/built ## Hermes' module, raw context variables and ours side by s
 	$(BIN)/python benches/session_context.py $(BENCH)
 	$(BIN)/python benches/startup.py
 	cargo bench --locked --bench scope
+	$(BIN)/python benches/child_env.py
 	$(BIN)/python benches/guard.py
 
 .PHONY: mutants
@@ -92,7 +94,7 @@ mutants: $(VENV)/built ## plant each fault of tests/mutants and see parity find 
 
 .PHONY: docs
 docs: ## the crate's documentation, without warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --features http,tracing
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --features $(FEATURES)
 
 .PHONY: lock
 lock: $(VENV)/installed ## renew the lock files of both languages
@@ -109,7 +111,7 @@ clean: ## remove what was built and set up
 
 # The compiler's listing is an unstable output, and its format that of one version of the tool.
 target/public-api/listing.txt: $(TOOLS)/cargo-public-api $(RUST)
-	RUSTC_BOOTSTRAP=1 cargo rustdoc --locked --lib --features http,tracing --target-dir target/public-api --quiet -- \
+	RUSTC_BOOTSTRAP=1 cargo rustdoc --locked --lib --features $(FEATURES) --target-dir target/public-api --quiet -- \
 	  -Z unstable-options --output-format json
 	$< --rustdoc-json target/public-api/doc/hermes_env_bridge.json --omit blanket-impls > $@
 

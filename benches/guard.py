@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
-from hermes_env_bridge import ForeignIdentityError, _guard, guard, report, session_context
+from hermes_env_bridge import ForeignIdentityError, child_env, guard, report, session_context
 
 VARIABLES = 60
 SPAWN = ("os.posix_spawn", "/bin/true", ["/bin/true"])
@@ -66,7 +66,7 @@ def _measure(number: int) -> None:
     ]
     guard("warn")
     guard("off")
-    stated, encoded = _guard.deliberate(dict(full)), {os.fsencode(n): os.fsencode(v) for n, v in full.items()}
+    stated, encoded = child_env({}, extra=full), {os.fsencode(n): os.fsencode(v) for n, v in full.items()}
     view, layers = MappingProxyType(full), ChainMap({}, full)
     off = [microseconds(call, number) for _, call in rows]
     guard("block")

@@ -116,6 +116,8 @@
 //!
 //! # The rest
 //!
+//! - [`SessionCommand`] gives a child process the task's identity and nobody else's; [`ChildEnv`] is what a spawner asks
+//!   for, and [`Plan`] what comes of it, name by name.
 //! - [`resolve_cwd`] is the directory in which this session works; the process's own is never changed.
 //! - [`session_context_engaged`] is the latch: once a session was bound, a child inherits no session variable that its
 //!   task has not bound.
@@ -129,6 +131,7 @@
 //!
 //! None is on by default.
 //!
+//! - `process`: `SessionCommand` for `tokio::process::Command` too.
 //! - `http`: carriers for `http::HeaderMap`, and scopes for `http_body::Body`.
 //! - `tracing`: `session_span`, and warnings about values that are not UTF-8 and directories that do not exist.
 //! - `python`: the extension module for Python, where a task's value lives in a real `contextvars.ContextVar`. Without it
@@ -147,6 +150,7 @@ macro_rules! warn {
 }
 
 mod carrier;
+mod child;
 mod context;
 mod cwd;
 mod environ;
@@ -167,6 +171,10 @@ mod trace;
 pub mod var;
 
 pub use carrier::{Extractor, Injector, MAX_HEADER_BYTES, SESSION_HEADER, extract, inject};
+pub use child::{
+    ChildEnv, Credentials, EnvLimits, InvalidEnv, Passthrough, Plan, Planned, Platform, Policy, SessionCommand,
+    UnknownPolicy, Unnameable, bridged_pairs, owned_names, owns, shell_exports, shell_unset,
+};
 pub use context::Context;
 pub use cwd::{configured_cwd, resolve_cwd};
 pub use error::{CarrierError, NotInScope, NotUnicode, SnapshotError, UnknownName};
@@ -198,3 +206,7 @@ struct Snapshots;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/rust.md")]
 struct Guide;
+/// And that of what is said of children.
+#[cfg(all(doctest, unix))]
+#[doc = include_str!("../docs/children.md")]
+struct Children;

@@ -9,7 +9,7 @@ learnt of the installed version. :func:`guard` notices children that would recei
 import sys
 
 try:
-    from hermes_env_bridge._core import SessionToken, SessionVar, __version__
+    from hermes_env_bridge._core import Credentials, SessionToken, SessionVar, __version__
 except ModuleNotFoundError as error:
     raise ImportError(
         f"hermes_env_bridge has no extension module for Python {sys.version_info[0]}.{sys.version_info[1]}; "
@@ -21,15 +21,28 @@ from hermes_env_bridge._guard import ForeignIdentityError, GuardError, GuardRepo
 from hermes_env_bridge._install import install, profile, uninstall
 from hermes_env_bridge._profile import Profile, VariableProfile, VerbProfile
 from hermes_env_bridge._snapshot import SESSION_HEADER, Change, Snapshot, snapshot
+from hermes_env_bridge.children import (
+    Decision,
+    InvalidEnvError,
+    bridged_pairs,
+    child_env,
+    owned_names,
+    owns,
+    shell_exports,
+    shell_unset,
+)
 
 __all__ = [
     "SESSION_HEADER",
     "Change",
+    "Credentials",
+    "Decision",
     "Explanation",
     "ForeignIdentityError",
     "GuardError",
     "GuardReport",
     "InstallError",
+    "InvalidEnvError",
     "Profile",
     "SessionExplanation",
     "SessionToken",
@@ -38,12 +51,18 @@ __all__ = [
     "VariableProfile",
     "VerbProfile",
     "__version__",
+    "bridged_pairs",
+    "child_env",
     "explain",
     "explain_all",
     "guard",
     "install",
+    "owned_names",
+    "owns",
     "profile",
     "report",
+    "shell_exports",
+    "shell_unset",
     "snapshot",
     "uninstall",
 ]

@@ -17,6 +17,7 @@ COMMANDS = {
     "run": ("hermes_env_bridge.commands.run", "run a program with the drop-in installed"),
     "doctor": ("hermes_env_bridge.commands.doctor", "say what is installed here, and what is wrong"),
     "explain": ("hermes_env_bridge.commands.explain", "say which layer answers a read, and what a child gets"),
+    "env": ("hermes_env_bridge.commands.env", "show the environment that a child gets, or run a program with it"),
     "parity": ("hermes_env_bridge.parity.command", "compare the drop-in with Hermes' own module"),
 }
 
@@ -35,6 +36,7 @@ examples:
   {NAME} run hermes gateway            Hermes, with the drop-in
   {NAME} run --children -m my.bot      a module, and its Python children too
   {NAME} explain HERMES_SESSION_KEY    who answers a read of this name
+  {NAME} env --engaged --explain       what a gateway's child gets, and why
   {NAME} COMMAND --help                a command's options and examples
 """
 

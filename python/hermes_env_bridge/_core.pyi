@@ -1,9 +1,13 @@
 """The native part of the package. Private: import from ``hermes_env_bridge``."""
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextvars import Token as _Token
+from os import PathLike
 from types import GenericAlias, ModuleType
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar, final, overload
+from typing import Any, ClassVar, Generic, Literal, NoReturn, TypeVar, final, overload
+
+from hermes_env_bridge.children import Decision, Policy
+from hermes_env_bridge.credentials import Spawn
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -62,6 +66,58 @@ class Declared:
     @property
     def engaged(self) -> bool: ...
 
+@final
+class Credentials:
+    def __new__(cls, blocked: Sequence[str] = (), *, always: Sequence[str] = ()) -> Credentials: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def is_credential(self, name: str, /) -> bool: ...
+
+@overload
+def child_env(
+    base: Mapping[str, str] | None = None,
+    *,
+    policy: Policy = "inherit",
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    extra: Mapping[str, str] | None = None,
+    credentials: Credentials | Spawn | None = None,
+    delegated: bool | None = None,
+    home: str | PathLike[str] | None = ...,
+    cwd: str | PathLike[str] | None = None,
+    windows: bool = ...,
+    module: ModuleType | None = None,
+    explain: Literal[False] = False,
+) -> dict[str, str]: ...
+@overload
+def child_env(
+    base: Mapping[str, str] | None = None,
+    *,
+    policy: Policy = "inherit",
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    extra: Mapping[str, str] | None = None,
+    credentials: Credentials | Spawn | None = None,
+    delegated: bool | None = None,
+    home: str | PathLike[str] | None = ...,
+    cwd: str | PathLike[str] | None = None,
+    windows: bool = ...,
+    module: ModuleType | None = None,
+    explain: Literal[True],
+) -> tuple[dict[str, str], tuple[Decision, ...]]: ...
+def bound(module: ModuleType, /) -> list[tuple[str, str | None]]: ...
+def mark_children(mark: Callable[[dict[str, str]], dict[str, str]] | None, /) -> None: ...
+def marked(env: dict[str, str], /) -> dict[str, str]: ...
+def engaged_of(module: ModuleType, /) -> bool: ...
+def plan(
+    base: dict[str, str], session: list[tuple[str, str | None]], engaged: bool, spec: Any, /
+) -> list[tuple[str, str, str, str | None]]: ...
+def check_env(env: dict[str, str], arguments: list[str], windows: bool, /) -> None: ...
+def shell_exports(env: dict[str, str], /) -> str: ...
+def shell_unset(names: list[str], /) -> str: ...
+def owned_names() -> list[str]: ...
+def owns(name: str, /) -> bool: ...
+def environ() -> dict[str, str] | None: ...
 def declare(name: str, /) -> Declared: ...
 def bind(
     variables: Iterable[Any], values: Iterable[Any], capability: Any = ..., supported: Any = ..., /
@@ -82,18 +138,8 @@ def snapshot_to_header(values: dict[str, Any], /) -> str: ...
 def snapshot_from_header(header: str, /) -> dict[str, Any]: ...
 def snapshot_inject(values: dict[str, Any], carrier: MutableMapping[str, Any], /) -> None: ...
 def snapshot_extract(carrier: Mapping[str, Any], /) -> dict[str, Any] | None: ...
-def planned(
-    variables: dict[str, Any], unset: object, engaged: bool, held: Callable[[Any], Any], /
-) -> dict[str, str | None]: ...
-def judge(
-    variables: dict[str, Any],
-    unset: object,
-    engaged: bool,
-    held: Callable[[Any], Any],
-    env: dict[Any, Any],
-    stated: type[str],
-    /,
-) -> tuple[tuple[str, ...], bool, bool]: ...
+def planned(module: object, /) -> dict[str, str | None]: ...
+def judge(module: object, env: dict[Any, Any], stated: type[str], /) -> tuple[tuple[str, ...], bool, bool]: ...
 def watch(lost_read: Callable[[str], object] | None, bound: Callable[[], object] | None, /) -> None: ...
 def import_from(module: str, name: str, /) -> Any: ...
 def engaged() -> bool: ...
@@ -106,6 +152,7 @@ __all__ = [
     "SESSION_CWD",
     "SESSION_HEADER",
     "VARIABLES",
+    "Credentials",
     "Declared",
     "SessionToken",
     "SessionVar",
@@ -114,17 +161,29 @@ __all__ = [
     "assign",
     "async_delivery",
     "bind",
+    "bound",
+    "check_env",
+    "child_env",
     "declare",
     "engaged",
+    "engaged_of",
+    "environ",
     "explain",
     "fill",
     "import_from",
     "is_messaging",
     "judge",
+    "mark_children",
+    "marked",
+    "owned_names",
+    "owns",
+    "plan",
     "planned",
     "read",
     "set_engaged",
     "set_live",
+    "shell_exports",
+    "shell_unset",
     "snapshot_extract",
     "snapshot_from_header",
     "snapshot_from_json",

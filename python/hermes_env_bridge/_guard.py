@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 from hermes_env_bridge import _core
 from hermes_env_bridge._callsite import CallSite, call_site
-from hermes_env_bridge._explain import _module
+from hermes_env_bridge._module import session_module
 from hermes_env_bridge._planned import judge, planned, stated
 
 VARIABLE = "HERMES_ENV_BRIDGE_GUARD"
@@ -223,7 +223,7 @@ class _Guard:
             ) from error
 
     def lost_read(self, name: str) -> None:
-        site = call_site(sys._getframe(1), str(_module().__file__))
+        site = call_site(sys._getframe(1), str(session_module().__file__))
         told = f"lost context: {name} was read in a task or thread that never bound a session (at {site})"
         self.tell("lost read", site, (name,), told, self.reads == "warn")
 
@@ -233,7 +233,7 @@ class _Guard:
         except Exception:
             return  # it has no text, which a spawn will tell
         if plan.get(_ID) == "" and any(plan.values()):
-            site = call_site(sys._getframe(1), str(_module().__file__))
+            site = call_site(sys._getframe(1), str(session_module().__file__))
             told = f"a session was bound without an id: {_ID} is empty in it, for reads and for children (at {site})"
             self.tell("bind without an id", site, (_ID,), told, self.reads == "warn")
 
@@ -285,6 +285,7 @@ def guard(mode: Mode, *, reads: Reads | None = None) -> None:
     chosen: Reads = reads if reads is not None else ("off" if mode == "off" else "count")
     if mode != "off":
         _guard.install()
+        _core.mark_children(stated)
     _guard.mode, _guard.reads = mode, chosen
     _core.watch(*((_guard.lost_read, _guard.bound) if chosen != "off" else (None, None)))
 
@@ -304,15 +305,6 @@ def report(*, reset: bool = False) -> GuardReport:
         sites=tuple(GuardedSite(*key, count) for key, count in sites),
         **dict(zip(_COUNTS, counts, strict=True)),
     )
-
-
-def deliberate(env: dict[str, str]) -> dict[str, str]:
-    """Mark what *env* has under owned names as its spawner's statement, if there is a guard, and return *env*.
-
-    The mark is on the values (:class:`hermes_env_bridge._planned.Stated`), so it stays with them in a copy or a merge
-    of the environment, and a value that replaces one has none.
-    """
-    return stated(env) if _guard.installed else env
 
 
 def check_spawn(what: str, env: Any = None) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from hermes_env_bridge import _core
-from hermes_env_bridge._explain import _module
-from hermes_env_bridge._module import held
+from hermes_env_bridge._module import session_module
 
 _ENVIRON: Any = type(os.environ)
 
@@ -42,7 +40,7 @@ def stated(env: dict[str, str]) -> dict[str, str]:
 
 def owned() -> list[str]:
     """The names of the session module in use, which a child has from its task or not at all."""
-    return [name for name in list(_module()._VAR_MAP) if isinstance(name, str)]
+    return [name for name in list(session_module()._VAR_MAP) if isinstance(name, str)]
 
 
 def planned() -> dict[str, str | None]:
@@ -50,7 +48,7 @@ def planned() -> dict[str, str | None]:
 
     Raises what a bound value raises that cannot be made a text.
     """
-    return _core.planned(*_plan())
+    return _core.planned(session_module())
 
 
 def judge(env: Any) -> tuple[tuple[str, ...], bool, bool]:
@@ -63,13 +61,4 @@ def judge(env: Any) -> tuple[tuple[str, ...], bool, bool]:
     if type(env) is not dict:
         # What os.environ keeps it in can be looked at while another thread writes.
         env = env._data if type(env) is _ENVIRON else dict(env.items())
-    return _core.judge(*_plan(), env, Stated)
-
-
-def _plan() -> tuple[dict[str, Any], Any, bool, Callable[[Any], Any]]:
-    """The variables of the module in use, its sentinel, the latch, and how to ask a variable that is not ours."""
-    module = _module()
-    variables, unset = module._VAR_MAP, getattr(module, "_UNSET", None)
-    if type(variables) is not dict:
-        variables = dict(variables)
-    return variables, unset, _core.engaged(), lambda variable: held(variable, unset, unset)
+    return _core.judge(session_module(), env, Stated)

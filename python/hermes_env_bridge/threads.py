@@ -18,8 +18,7 @@ from contextvars import Context, copy_context
 from typing import Any, ParamSpec, TypeVar, cast
 
 from hermes_env_bridge import _core
-from hermes_env_bridge._explain import _module
-from hermes_env_bridge._module import LATCH
+from hermes_env_bridge._module import LATCH, session_module
 
 __all__ = ["GROUPS", "ContextExecutor", "Timer", "after_fork_in_child", "bind", "to_thread", "unset", "unset_after"]
 
@@ -95,7 +94,7 @@ def unset(*names: str) -> None:
     thread that is used again: a variable set to ``""`` would tell the next job that there is no such value. Raises
     LookupError, with nothing changed, for a name that the session module has not got.
     """
-    module = _module()
+    module = session_module()
     variables: dict[str, Any] = module._VAR_MAP
     chosen = [
         name for given in names for name in GROUPS.get(given, (given,)) if given not in GROUPS or name in variables
@@ -123,7 +122,7 @@ def after_fork_in_child() -> None:
     latch until it calls this, first of all: as the ``initializer`` of a pool, or by
     ``os.register_at_fork(after_in_child=…)``.
     """
-    module = _module()
+    module = session_module()
     if hasattr(module, "reset_session_vars"):
         module.reset_session_vars()
     unset()

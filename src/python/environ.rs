@@ -26,6 +26,32 @@ pub(super) fn getenv<'py>(
     getenv.call1((name, default))
 }
 
+/// Return a copy of ``os.environ`` at one moment, whatever other threads write to it; None if only Python can make one.
+#[pyfunction]
+#[pyo3(signature = ())]
+pub(super) fn environ(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let Some(data) = Genuine::get(py)?.map(|genuine| genuine.data(py)).transpose()?.flatten() else { return Ok(None) };
+    let environ = PyDict::new(py);
+    // The copy is one step, and nobody else has it.
+    for (name, value) in data.copy()? {
+        let (Ok(name), Ok(value)) = (name.cast_exact::<PyBytes>(), value.cast_exact::<PyBytes>()) else {
+            return Ok(None);
+        };
+        environ.set_item(decoded(name)?, decoded(value)?)?;
+    }
+    Ok(Some(environ))
+}
+
+/// As `os.fsdecode`, where that decodes UTF-8.
+fn decoded<'py>(bytes: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyString>> {
+    let py = bytes.py();
+    if let Ok(text) = std::str::from_utf8(bytes.as_bytes()) {
+        return Ok(PyString::new(py, text));
+    }
+    let arguments = (intern!(py, "utf-8"), intern!(py, "surrogateescape"));
+    Ok(bytes.call_method1(intern!(py, "decode"), arguments)?.cast_into()?)
+}
+
 /// What Python's own `os.environ` consists of.
 struct Genuine {
     getenv: Py<PyAny>,
@@ -71,19 +97,24 @@ impl Genuine {
         }))
     }
 
-    fn look_up<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Lookup<'py>> {
-        let py = name.py();
-        let Some(environ) = self.os.bind(py).get_item(intern!(py, "environ"))? else { return Ok(Lookup::Unknown) };
+    /// The table of bytes in which `os.environ` keeps what it has; `None` if that is not Python's own any more.
+    fn data<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(environ) = self.os.bind(py).get_item(intern!(py, "environ"))? else { return Ok(None) };
         let class = self.class.bind(py);
         if !environ.get_type().is(class)
             || !class.getattr(intern!(py, "get"))?.is(&self.get)
             || !class.getattr(intern!(py, "__getitem__"))?.is(&self.get_item)
         {
-            return Ok(Lookup::Unknown);
+            return Ok(None);
         }
-        let data = environ.getattr(intern!(py, "_data"))?;
+        Ok(environ.getattr(intern!(py, "_data"))?.cast_into_exact::<PyDict>().ok())
+    }
+
+    fn look_up<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Lookup<'py>> {
+        let py = name.py();
+        let Some(data) = self.data(py)? else { return Ok(Lookup::Unknown) };
         // A lone surrogate stands for a byte that is not UTF-8; Python encodes and decodes it.
-        let (Ok(data), Ok(text)) = (data.cast_exact::<PyDict>(), name.to_str()) else { return Ok(Lookup::Unknown) };
+        let Ok(text) = name.to_str() else { return Ok(Lookup::Unknown) };
         let Some(value) = data.get_item(PyBytes::new(py, text.as_bytes()))? else { return Ok(Lookup::Absent) };
         let value = value.cast_exact::<PyBytes>().ok().and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
         Ok(value.map_or(Lookup::Unknown, |value| Lookup::Found(PyString::new(py, value).into_any())))

@@ -45,6 +45,15 @@ pub(super) fn os(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
+/// What has been imported as `name`, and what the import statement makes of it if nothing has.
+pub(super) fn module<'py>(name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+    let py = name.py();
+    match statics::modules(py)?.get_item(name)? {
+        Some(module) => Ok(module),
+        None => Ok(py.import(name)?.into_any()),
+    }
+}
+
 /// True if the import statement does what it did when it was first asked for.
 fn is_genuine(py: Python<'_>) -> PyResult<bool> {
     let import = statics::builtins(py)?.get_item(intern!(py, "__import__"))?;

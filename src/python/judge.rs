@@ -4,29 +4,19 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 
-use super::var::SessionVar;
-use crate::explain::{Facts, ForChild};
-use crate::state::VarState;
+use super::child::{Decided, decisions};
+use crate::explain::ForChild;
 
-/// Return what a child of this task has to have under each name of *variables*: its text, or None for nothing.
+/// Return what a child of this task has to have under each variable of *module*: its text, or None for nothing.
 ///
-/// A name that may have anything is not in the answer. What holds *unset* counts as unset; for a variable that is not
-/// ours *held* says what it holds. Raises what *held* raises, and what a value raises that cannot be made a text.
+/// A name that may have anything is not in the answer. Raises what a value raises that cannot be made a text.
 #[pyfunction]
-#[pyo3(signature = (variables, unset, engaged, held, /))]
-pub(super) fn planned<'py>(
-    variables: &Bound<'py, PyDict>,
-    unset: &Bound<'py, PyAny>,
-    engaged: bool,
-    held: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let plan = PyDict::new(variables.py());
-    // A variable of another kind runs code of its own, which may change the mapping.
-    for (name, variable) in &variables.copy()? {
-        match wanted(&variable, unset, engaged, held)? {
-            Wanted::Anything => {}
-            Wanted::Nothing => plan.set_item(name, variables.py().None())?,
-            Wanted::Text(text) => plan.set_item(name, text)?,
+#[pyo3(signature = (module, /))]
+pub(super) fn planned<'py>(module: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let plan = PyDict::new(module.py());
+    for (name, child, text) in decisions(module)? {
+        if child != ForChild::Keep {
+            plan.set_item(name, text)?;
         }
     }
     Ok(plan)
@@ -38,23 +28,19 @@ pub(super) fn planned<'py>(
 ///
 /// Names and values in *env* may be text, bytes or paths. Raises what ``os.fsdecode`` raises for anything else.
 #[pyfunction]
-#[pyo3(signature = (variables, unset, engaged, held, env, stated, /))]
+#[pyo3(signature = (module, env, stated, /))]
 pub(super) fn judge<'py>(
-    variables: &Bound<'py, PyDict>,
-    unset: &Bound<'py, PyAny>,
-    engaged: bool,
-    held: &Bound<'py, PyAny>,
+    module: &Bound<'py, PyAny>,
     env: &Bound<'py, PyDict>,
     stated: &Bound<'py, PyType>,
 ) -> PyResult<(Bound<'py, PyTuple>, bool, bool)> {
-    let py = variables.py();
+    let py = module.py();
     let others = other_spellings(env)?;
     let foreign = PyList::empty(py);
     let (mut any_stated, mut any_carried, mut any_wanted) = (false, false, false);
-    for (name, variable) in &variables.copy()? {
-        let wanted = wanted(&variable, unset, engaged, held)?;
-        any_wanted |= matches!(&wanted, Wanted::Text(text) if !text.is_empty()?);
-        let Ok(name) = name.cast::<PyString>() else { continue };
+    for decided in decisions(module)? {
+        let name = &decided.0;
+        any_wanted |= decided.1 == ForChild::Set;
         // Looked up and not walked through: another thread may be writing.
         let carried = [env.get_item(name)?, env.get_item(encoded(name)?)?, others.get_item(name)?];
         let mut is_foreign = false;
@@ -63,7 +49,7 @@ pub(super) fn judge<'py>(
             if value.get_type().is(stated) {
                 any_stated = true;
             } else {
-                is_foreign |= !wanted.is(&value)?;
+                is_foreign |= !is_right(&decided, &value)?;
             }
         }
         if is_foreign {
@@ -73,50 +59,13 @@ pub(super) fn judge<'py>(
     Ok((foreign.to_tuple(), any_stated, any_wanted && !any_carried))
 }
 
-/// What a child has to have under a name.
-enum Wanted<'py> {
-    Anything,
-    Nothing,
-    Text(Bound<'py, PyString>),
-}
-
-impl<'py> Wanted<'py> {
-    /// True if a child that is given `value` has it.
-    fn is(&self, value: &Bound<'py, PyAny>) -> PyResult<bool> {
-        match self {
-            Self::Anything => Ok(true),
-            Self::Nothing => Ok(false),
-            Self::Text(text) => is_text(value, text),
-        }
+/// True if a child that is given `value` has what was decided.
+fn is_right<'py>((_, child, text): &Decided<'py>, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+    match text {
+        _ if *child == ForChild::Keep => Ok(true),
+        Some(text) => is_text(value, text),
+        None => Ok(false),
     }
-}
-
-fn wanted<'py>(
-    variable: &Bound<'py, PyAny>,
-    unset: &Bound<'py, PyAny>,
-    engaged: bool,
-    held: &Bound<'py, PyAny>,
-) -> PyResult<Wanted<'py>> {
-    let bound = match variable.cast_exact::<SessionVar>() {
-        Ok(ours) => SessionVar::bound(ours)?,
-        Err(_) => Some(held.call1((variable,))?),
-    };
-    let text = match bound.filter(|value| !value.is(unset)) {
-        Some(value) if value.is_none() => Some(PyString::new(variable.py(), "")),
-        Some(value) => Some(value.str()?),
-        None => None,
-    };
-    let state = match &text {
-        Some(text) if text.is_empty()? => VarState::Cleared,
-        Some(_) => VarState::Set(()),
-        None => VarState::Unset,
-    };
-    let child = Facts { is_session_variable: true, state, in_environment: true, engaged }.child().0;
-    Ok(match (child, text) {
-        (ForChild::Keep, _) => Wanted::Anything,
-        (ForChild::Set | ForChild::Empty, Some(text)) => Wanted::Text(text),
-        _ => Wanted::Nothing,
-    })
 }
 
 /// The entries of `env` whose names are neither text nor bytes, by name.

@@ -8,12 +8,14 @@
 
 mod argument;
 mod capi;
+mod child;
 mod declare;
 mod environ;
 mod explain;
 mod import;
 mod judge;
 mod latch;
+mod plan;
 mod slot;
 mod snapshot;
 mod token;
@@ -29,7 +31,11 @@ mod extension {
 
     use super::capi::claim_interpreter;
     #[pymodule_export]
+    use super::child::{bound, child_env, engaged_of, mark_children, marked};
+    #[pymodule_export]
     use super::declare::{Declared, declare};
+    #[pymodule_export]
+    use super::environ::environ;
     #[pymodule_export]
     use super::explain::explain;
     #[pymodule_export]
@@ -38,6 +44,8 @@ mod extension {
     use super::judge::{judge, planned};
     #[pymodule_export]
     use super::latch::{engaged, set_engaged, set_live};
+    #[pymodule_export]
+    use super::plan::{Credentials, check_env, owned_names, owns, plan, shell_exports, shell_unset};
     #[pymodule_export]
     use super::slot::Slot;
     #[pymodule_export]

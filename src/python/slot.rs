@@ -68,7 +68,7 @@ impl Slot {
 
     /// What this context holds in the field, `None` if it was never set here.
     pub(super) fn get<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.current(py)?.and_then(|fields| field(&fields, at)))
+        Ok(self.current(py)?.and_then(|fields| field(&fields, at).cloned()))
     }
 
     /// True if no variable was ever bound, cleared or reset in this context.
@@ -95,7 +95,7 @@ impl Slot {
     ///
     /// Code that walks through a context and sets each variable in it meets this one for all of ours; what it has set
     /// is then the value of every field.
-    fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    pub(super) fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let Some(value) = self.fields.get(py)? else { return Ok(None) };
         match value.cast_into::<PyTuple>() {
             Ok(fields) => Ok(Some(fields)),
@@ -183,7 +183,7 @@ impl Undo {
 impl Undo {
     /// What the field held before the change, `None` if it was never set in the context.
     pub(super) fn old<'py>(&self, py: Python<'py>, at: usize) -> Option<Bound<'py, PyAny>> {
-        self.before.as_ref().and_then(|before| field(before.bind(py), at))
+        self.before.as_ref().and_then(|before| field(before.bind(py), at).cloned())
     }
 
     /// True if the current context is the one in which the change was made.
@@ -206,9 +206,8 @@ impl Undo {
 }
 
 /// What one field holds, `None` if it was never set.
-fn field<'py>(fields: &Bound<'py, PyTuple>, at: usize) -> Option<Bound<'py, PyAny>> {
-    let value = fields.get_borrowed_item(at).ok()?;
-    (!value.is(missing(fields.py()))).then(|| value.to_owned())
+pub(super) fn field<'a, 'py>(fields: &'a Bound<'py, PyTuple>, at: usize) -> Option<&'a Bound<'py, PyAny>> {
+    fields.as_slice().get(at).filter(|value| !value.is(missing(fields.py())))
 }
 
 /// Stands in a field for a variable that was never set in the context.

@@ -164,13 +164,6 @@ impl SessionVar {
             .ok_or_else(|| PyLookupError::new_err(var.clone().unbind()))
     }
 
-    /// The value in the current context, unless that is the variable's own default, which stands for none.
-    pub(super) fn bound<'py>(var: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let state = var.get();
-        let is_default = |value: &Bound<'py, PyAny>| state.default.as_ref().is_some_and(|default| value.is(default));
-        Ok(state.held(var.py())?.filter(|value| !is_default(value)))
-    }
-
     /// The slot that holds the variable's values.
     pub(super) fn slot<'a, 'py>(var: &'a Bound<'py, Self>) -> &'a Bound<'py, Slot> {
         var.get().slot.bind(var.py())
@@ -179,6 +172,11 @@ impl SessionVar {
     /// The variable's field in its slot.
     pub(super) fn at(&self) -> usize {
         self.at
+    }
+
+    /// The object that says that the variable was never bound, if `value` is it.
+    pub(super) fn is_default(&self, value: &Bound<'_, PyAny>) -> bool {
+        self.default.as_ref().is_some_and(|default| value.is(default))
     }
 
     fn held<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {

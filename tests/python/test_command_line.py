@@ -26,12 +26,12 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_command_says_what_is_wrong_in_a_line(tmp_path: Path) -> None:
     assert "name a command; the commands are run, doctor" in refused([], tmp_path)
     assert "there is no 'dcotor'; the commands are" in refused(["dcotor"], tmp_path)
-    for command in ("doctor", "explain", "parity"):
+    for command in ("doctor", "env", "explain", "parity"):
         assert f"--nope; see hermes-env-bridge {command} --help" in refused([command, "--nope"], tmp_path)
 
 
 def test_help_has_examples_and_status_and_version_work(tmp_path: Path) -> None:
-    for words in ([], ["run"], ["doctor"], ["explain"], ["parity"]):
+    for words in ([], ["run"], ["doctor"], ["env"], ["explain"], ["parity"]):
         status, out, err = run([*SCRIPT, *words, "--help"], tmp_path)
         assert (status, err) == (0, "")
         assert "examples:\n  hermes-env-bridge" in out

@@ -458,7 +458,7 @@ def test_a_handler_that_spawns_does_not_go_round_in_circles(engaged: None) -> No
 
 
 def deliberately(env: dict[str, str]) -> dict[str, str]:
-    return _guard.deliberate(env)
+    return hermes_env_bridge.child_env({}, extra=env)
 
 
 @pytest.mark.parametrize(
@@ -516,9 +516,8 @@ def test_a_stated_value_is_text_like_any_other() -> None:
 
 def test_nothing_is_marked_where_there_is_no_guard() -> None:
     result = run_python(
-        "from hermes_env_bridge import _guard\n"
-        "env = {'HERMES_SESSION_KEY': 'k'}\n"
-        "assert _guard.deliberate(env) is env and type(env['HERMES_SESSION_KEY']) is str"
+        "from hermes_env_bridge import child_env\n"
+        "assert type(child_env({}, extra={'HERMES_SESSION_KEY': 'k'})['HERMES_SESSION_KEY']) is str"
     )
     assert result.returncode == 0, result.stderr
 

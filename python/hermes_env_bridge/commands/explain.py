@@ -32,11 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what holds in this process; return 0. Raises InstallError if there is a Hermes that cannot be adapted."""
-    try:
-        install()
-    except InstallError:
-        if _hermes_is_there():
-            raise
+    install_if_there_is_hermes()
     if not arguments.names:
         every = explain_all(values=arguments.values)
         print(json.dumps(every.to_json(), indent=2) if arguments.json else every)
@@ -48,6 +44,18 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(*named, sep="\n")
     return 0
+
+
+def install_if_there_is_hermes() -> None:
+    """Install the drop-in; where there is no Hermes, the package's own module serves.
+
+    Raises InstallError if there is a Hermes that cannot be adapted.
+    """
+    try:
+        install()
+    except InstallError:
+        if _hermes_is_there():
+            raise
 
 
 def _hermes_is_there() -> bool:
