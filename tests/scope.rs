@@ -151,6 +151,9 @@ async fn a_scoped_future_can_move_to_another_task_half_way() {
         yield_now().await;
         (before, key())
     }));
-    assert!(std::future::poll_fn(|poller| std::task::Poll::Ready(future.as_mut().poll(poller).is_pending())).await);
-    assert_eq!(tokio::spawn(future).await.unwrap(), ("A".to_owned(), "A".to_owned()));
+    let half_way = tokio::spawn(async {
+        assert!(futures::poll!(&mut future).is_pending());
+        future
+    });
+    assert_eq!(tokio::spawn(half_way.await.unwrap()).await.unwrap(), ("A".to_owned(), "A".to_owned()));
 }
