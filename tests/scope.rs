@@ -151,9 +151,8 @@ async fn a_scoped_future_can_move_to_another_task_half_way() {
         yield_now().await;
         (before, key())
     }));
-    let half_way = tokio::spawn(async {
-        assert!(futures::poll!(&mut future).is_pending());
-        future
-    });
-    assert_eq!(tokio::spawn(half_way.await.unwrap()).await.unwrap(), ("A".to_owned(), "A".to_owned()));
+    let first = async { (futures::poll!(&mut future).is_pending(), future) };
+    let (is_pending, half_way) = tokio::spawn(first).await.unwrap();
+    assert!(is_pending);
+    assert_eq!(tokio::spawn(half_way).await.unwrap(), ("A".to_owned(), "A".to_owned()));
 }
