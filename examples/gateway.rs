@@ -1,7 +1,7 @@
 //! A chat gateway: each connection is a session, and whatever a message sets off answers in the chat it came from.
 //!
-//! `cargo run --example gateway` plays a hundred chats against itself and ends; with an address as argument it serves
-//! there: `nc 127.0.0.1 7000`, then a line `PLATFORM CHAT USER`, then messages.
+//! `cargo run --features process --example gateway` plays a hundred chats against itself and ends; with an address as
+//! argument it serves there: `nc 127.0.0.1 7000`, then a line `PLATFORM CHAT USER`, then messages.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use hermes_env_bridge::{
-    Context, Session, get_session_env, set_current_session_id, spawn, spawn_blocking, spawn_detached, var,
+    Session, SessionCommand, get_session_env, set_current_session_id, spawn, spawn_blocking, spawn_detached, var,
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -88,7 +88,8 @@ impl Gateway {
                 })),
                 "/count" => spawn_blocking(move || gateway.reply(&format!("{}", (1..=1000).sum::<u32>()))).await?,
                 "/whoami" => {
-                    let output = session_command("sh").args(["-c", WHOAMI]).output().await?;
+                    let mut child = Command::new("sh");
+                    let output = child.args(["-c", WHOAMI]).session_env().map_err(io::Error::other)?.output().await?;
                     self.reply(&format!("a child works for {}", String::from_utf8_lossy(&output.stdout)));
                 }
                 "/new" => {
@@ -102,18 +103,6 @@ impl Gateway {
         }
         Ok(())
     }
-}
-
-/// A command that works for the session of this task, and for nobody else.
-fn session_command(program: &str) -> Command {
-    let mut command = Command::new(program);
-    for (name, state) in Context::current().session().iter() {
-        let _ = match state.as_bound() {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command
 }
 
 const WHOAMI: &str =

@@ -27,7 +27,7 @@ async fn every_child_of_many_concurrent_sessions_has_its_own_identity() {
     static SLOTS: Semaphore = Semaphore::const_new(RUNNING);
     let sessions: Vec<_> = (0..SESSIONS)
         .map(|at| {
-            let session = Session::new().session_key(&format!("K{at}")).session_id(&format!("I{at}"));
+            let session = Session::new().session_key(format!("K{at}")).session_id(format!("I{at}"));
             tokio::spawn(session.scope(async move {
                 for _ in 0..CHILDREN {
                     let _slot = SLOTS.acquire().await.unwrap();

@@ -7,6 +7,7 @@ use std::process::Command;
 fn printed(example: &str) -> Vec<String> {
     let features = [
         ("http", cfg!(feature = "http")),
+        ("process", cfg!(feature = "process")),
         ("python", cfg!(feature = "python")),
         ("tracing", cfg!(feature = "tracing")),
     ];
@@ -24,6 +25,7 @@ fn printed(example: &str) -> Vec<String> {
     lines
 }
 
+#[cfg(feature = "process")]
 #[test]
 fn a_hundred_chats_of_the_gateway_get_their_own_answers() {
     assert_eq!(printed("gateway"), ["100 chats: 600 answers, 0 of them foreign, 0 missing"]);
@@ -34,7 +36,7 @@ fn a_workers_jobs_have_their_own_sessions_and_the_worker_none() {
     assert_eq!(
         printed("worker"),
         [
-            "a job from elsewhere: not the JSON of a snapshot: it has no \"version\"; Snapshot::to_json writes it",
+            "a job from elsewhere: not the JSON of a snapshot: it has no \"version\"; write it with to_json",
             "chat 1: HELLO (for chat 1), BYE (for chat 1)",
             "chat 2: HELLO (for chat 2), BYE (for chat 2)",
             "chat 3: HELLO (for chat 3), BYE (for chat 3)",

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use apalis::prelude::{
     BackendExt, BoxDynError, Event, EventListenerExt, MetadataStore, TaskBuilder, TaskSink, WorkerBuilder,
+    WorkerBuilderExt,
 };
 use apalis_sqlite::{Config, SqliteConnectOptions, SqlitePoolOptions, SqliteStorage};
 use hermes_env_bridge::{Session, Snapshot, get_session_env, inject, spawn, spawn_blocking};
@@ -64,7 +65,8 @@ pub async fn enqueue(queue: &mut SqliteStorage<Job>, job: Job) -> Result<(), Box
     Ok(())
 }
 
-/// Works on the queue as `name`, which no other worker may have, until `stop` is ready.
+/// Works on the queue as `name`, which no other worker may have, until `stop` is ready. Ten jobs are done at once, in
+/// one task.
 ///
 /// # Errors
 ///
@@ -76,6 +78,7 @@ pub async fn work(
 ) -> Result<(), BoxDynError> {
     WorkerBuilder::new(name)
         .backend(queue.poll_with_interval(Duration::from_millis(50)))
+        .concurrency(10)
         .layer(SessionLayer)
         .on_event(|worker, event| match event {
             Event::HeartBeat => println!("{} is there", worker.name()),
@@ -91,7 +94,7 @@ pub async fn work(
 /// A job: it says for whom it works at each step. No session is passed in.
 async fn run(job: Job) -> Result<(), BoxDynError> {
     report(job, "at once");
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
     report(job, "after an await");
     spawn(async move { report(job, "in a task") }).await?;
     spawn_blocking(move || report(job, "on a thread")).await?;
