@@ -163,7 +163,7 @@ fn the_homes_are_of_one_profile_and_the_directory_is_the_one_that_is_stated() {
 fn what_is_too_large_is_refused_by_name_and_size_and_never_shortened() {
     let limit = 131_072 - NAME.len() - 2;
     let spec = ChildEnv::new();
-    let named = |length: usize| Session::new().chat_name(&"x".repeat(length));
+    let named = |length: usize| Session::new().chat_name("x".repeat(length));
     assert!(named(limit).sync_scope(|| print_env().session_env().unwrap().output().unwrap().status.success()));
     let error = named(limit + 1).sync_scope(|| spec.plan().unwrap_err());
     assert_eq!((error.name(), error.size_and_limit()), (NAME.as_ref(), Some((131_073, 131_072))));
