@@ -66,9 +66,7 @@ async fn serve() -> SocketAddr {
         .route(
             "/panic",
             get(|_: Request| async {
-                if get_omnius_run_context().is_some() {
-                    panic!("on purpose");
-                }
+                assert!(get_omnius_run_context().is_none(), "on purpose");
             }),
         )
         .layer(RunLayer::describing(describe).bind_hermes());
@@ -76,7 +74,7 @@ async fn serve() -> SocketAddr {
     let address = listener.local_addr().unwrap();
     // The server itself is started inside a session; none of its requests is.
     let server = async { axum::serve(listener, app).await.unwrap() };
-    let _ = tokio::spawn(server.with_session(Session::new().platform("telegram")));
+    drop(tokio::spawn(server.with_session(Session::new().platform("telegram"))));
     address
 }
 
@@ -153,7 +151,7 @@ async fn each_run_of_a_layer_that_describes_nothing_has_an_id_of_its_own() {
     let app = Router::new().route("/", get(|| async { seen() })).layer(RunLayer::new());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let _ = tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
+    drop(tokio::spawn(async { axum::serve(listener, app).await.unwrap() }));
     let (one, two) = (get_text(address, "/").await, get_text(address, "/").await);
     let id = |text: &str| text.rsplit("\r\n\r\n").next().unwrap().to_owned();
     assert_eq!(id(&one).len(), 36);

@@ -13,6 +13,7 @@ mod environ;
 mod explain;
 mod import;
 mod latch;
+mod run;
 mod slot;
 mod token;
 mod var;
@@ -33,6 +34,8 @@ mod extension {
     use super::import::import_from;
     #[pymodule_export]
     use super::latch::{engaged, set_engaged, set_live};
+    #[pymodule_export]
+    use super::run::{Run, Telegram};
     #[pymodule_export]
     use super::slot::Slot;
     #[pymodule_export]

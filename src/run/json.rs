@@ -73,6 +73,25 @@ impl OmniusRunContext {
 }
 
 impl TelegramRunContext {
+    /// The record as `JSON.stringify` writes it; see [`OmniusRunContext::to_json`].
+    ///
+    /// # Panics
+    ///
+    /// Never: a record is texts and numbers, which JSON can write.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a record is texts and numbers")
+    }
+
+    /// Reads the record that a program has written; see [`OmniusRunContext::from_json`].
+    ///
+    /// # Errors
+    ///
+    /// [`RunContextError`], which names the field and has no values.
+    pub fn from_json(json: &str) -> Result<Self, RunContextError> {
+        Self::from_fields(serde_json::from_str(json).map_err(|error| malformed(&error))?)
+    }
+
     fn from_fields(mut fields: Fields) -> Result<Self, RunContextError> {
         fields.refuse_twice("telegram.")?;
         let mut chat = Self::builder(

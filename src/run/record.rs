@@ -115,6 +115,12 @@ impl OmniusRunContext {
         self.owner_id.as_ref().map(Text::as_str)
     }
 
+    /// The same record with the fields of another one that are not known here.
+    #[cfg(feature = "python")]
+    pub(crate) fn keeping_unknown(self, of: &Self) -> Self {
+        Self { unknown: of.unknown.clone(), ..self }
+    }
+
     /// The names of the fields that are not known here, those of the chat included.
     pub(crate) fn unknown_names(&self) -> impl Iterator<Item = &str> {
         self.unknown.names().chain(self.telegram.iter().flat_map(|chat| chat.unknown.names()))

@@ -70,6 +70,12 @@ impl TelegramRunContext {
         }
     }
 
+    /// The same record with the fields of another one that are not known here.
+    #[cfg(feature = "python")]
+    pub(crate) fn keeping_unknown(self, of: &Self) -> Self {
+        Self { unknown: of.unknown.clone(), ..self }
+    }
+
     /// The chat.
     #[must_use]
     pub fn chat_id(&self) -> &ChatId {
