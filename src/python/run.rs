@@ -36,24 +36,26 @@ impl Run {
     #[new]
     #[pyo3(signature = (*, run_id, surface, project_root = None, owner_kind = None, owner_id = None, telegram = None))]
     fn new(
-        run_id: &Bound<'_, PyString>,
-        surface: &Bound<'_, PyString>,
-        project_root: Option<&Bound<'_, PyString>>,
-        owner_kind: Option<&Bound<'_, PyString>>,
-        owner_id: Option<&Bound<'_, PyString>>,
-        telegram: Option<&Bound<'_, Telegram>>,
+        run_id: &Bound<'_, PyAny>,
+        surface: &Bound<'_, PyAny>,
+        project_root: Option<&Bound<'_, PyAny>>,
+        owner_kind: Option<&Bound<'_, PyAny>>,
+        owner_id: Option<&Bound<'_, PyAny>>,
+        telegram: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let mut run = OmniusRunContext::builder(text("runId", run_id)?, text("surface", surface)?.parse()?);
+        let mut run =
+            OmniusRunContext::builder(text("runId", "run_id", run_id)?, text("surface", "surface", surface)?.parse()?);
         if let Some(path) = project_root {
-            run = run.project_root(text("projectRoot", path)?);
+            run = run.project_root(text("projectRoot", "project_root", path)?);
         }
         if let Some(kind) = owner_kind {
-            run = run.owner_kind(text("ownerKind", kind)?);
+            run = run.owner_kind(text("ownerKind", "owner_kind", kind)?);
         }
         if let Some(id) = owner_id {
-            run = run.owner_id(text("ownerId", id)?);
+            run = run.owner_id(text("ownerId", "owner_id", id)?);
         }
         if let Some(chat) = telegram {
+            let chat = chat.cast::<Telegram>().map_err(|_| mistyped("telegram", "a TelegramRunContext", chat))?;
             run = run.telegram(chat.get().0.clone());
         }
         Ok(Self(Arc::new(run.build()?)))
@@ -145,16 +147,18 @@ impl Run {
     #[pyo3(signature = (bound, *, run_id, tool_context = None, project_root = None))]
     fn from_session_vars(
         bound: HashMap<String, String>,
-        run_id: &Bound<'_, PyString>,
-        tool_context: Option<&Bound<'_, PyString>>,
-        project_root: Option<&Bound<'_, PyString>>,
+        run_id: &Bound<'_, PyAny>,
+        tool_context: Option<&Bound<'_, PyAny>>,
+        project_root: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let stated = |field, value: Option<&Bound<'_, PyString>>| value.map(|value| text(field, value)).transpose();
+        let stated = |field, keyword, value: Option<&Bound<'_, PyAny>>| {
+            value.map(|value| text(field, keyword, value)).transpose()
+        };
         let run = OmniusRunContext::from_hermes_variables(
             move |name| bound.get(name).cloned(),
-            stated("projectRoot", project_root)?.as_deref(),
-            &text("runId", run_id)?,
-            &stated("telegram.toolContext", tool_context)?.unwrap_or_default(),
+            stated("projectRoot", "project_root", project_root)?.as_deref(),
+            &text("runId", "run_id", run_id)?,
+            &stated("telegram.toolContext", "tool_context", tool_context)?.unwrap_or_default(),
         )?;
         Ok(Self(Arc::new(run)))
     }
@@ -194,31 +198,32 @@ impl Telegram {
     #[pyo3(signature = (*, chat_id, chat_type, message_id = None, thread_id = None, user_id = None, username = None, session_key, tool_context))]
     fn new(
         chat_id: &Bound<'_, PyAny>,
-        chat_type: &Bound<'_, PyString>,
+        chat_type: &Bound<'_, PyAny>,
         message_id: Option<&Bound<'_, PyAny>>,
         thread_id: Option<&Bound<'_, PyAny>>,
         user_id: Option<&Bound<'_, PyAny>>,
-        username: Option<&Bound<'_, PyString>>,
-        session_key: &Bound<'_, PyString>,
-        tool_context: &Bound<'_, PyString>,
+        username: Option<&Bound<'_, PyAny>>,
+        session_key: &Bound<'_, PyAny>,
+        tool_context: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        let chat_id: ChatId = match chat_id.cast::<PyString>() {
-            Ok(name) => text("telegram.chatId", name)?.parse()?,
-            Err(_) => id("telegram.chatId", "chat_id", chat_id)?.into(),
+        let chat_id: ChatId = if chat_id.is_instance_of::<PyString>() {
+            text("telegram.chatId", "chat_id", chat_id)?.parse()?
+        } else {
+            id("telegram.chatId", "chat_id", chat_id)?.into()
         };
         let stated =
             |field, keyword, value: Option<&Bound<'_, PyAny>>| value.map(|value| id(field, keyword, value)).transpose();
         let mut chat = TelegramRunContext::builder(
             chat_id,
-            text("telegram.chatType", chat_type)?.parse()?,
-            text("telegram.sessionKey", session_key)?,
-            text("telegram.toolContext", tool_context)?,
+            text("telegram.chatType", "chat_type", chat_type)?.parse()?,
+            text("telegram.sessionKey", "session_key", session_key)?,
+            text("telegram.toolContext", "tool_context", tool_context)?,
         )
         .message_id(stated("telegram.messageId", "message_id", message_id)?)
         .thread_id(stated("telegram.threadId", "thread_id", thread_id)?)
         .user_id(stated("telegram.userId", "user_id", user_id)?);
         if let Some(name) = username {
-            chat = chat.username(text("telegram.username", name)?);
+            chat = chat.username(text("telegram.username", "username", name)?);
         }
         Ok(Self(Arc::new(chat.build()?)))
     }
@@ -316,7 +321,8 @@ impl Telegram {
 }
 
 /// A text. What Python can hold and no other language can, half a surrogate pair, is none.
-fn text(field: &'static str, text: &Bound<'_, PyString>) -> PyResult<String> {
+fn text(field: &'static str, keyword: &str, text: &Bound<'_, PyAny>) -> PyResult<String> {
+    let text = text.cast::<PyString>().map_err(|_| mistyped(keyword, "a str", text))?;
     Ok(text.to_str().map(str::to_owned).map_err(|_| RunContextError::NotText { field })?)
 }
 
@@ -328,10 +334,14 @@ fn text_of_json(json: &Bound<'_, PyString>) -> PyResult<String> {
 /// A numeric id.
 fn id(field: &'static str, keyword: &str, id: &Bound<'_, PyAny>) -> PyResult<i64> {
     if id.is_instance_of::<PyBool>() || !id.is_instance_of::<PyInt>() {
-        let kind = id.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("argument '{keyword}': an id is an int, not {kind}")));
+        return Err(mistyped(keyword, "an int", id));
     }
     Ok(id.extract().map_err(|_| RunContextError::NotAnId { field })?)
+}
+
+fn mistyped(keyword: &str, right: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    let wrong = value.get_type().name().map_or_else(|_| "that".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("argument '{keyword}' is {right}, not {wrong}"))
 }
 
 /// The fields of a record's class, in order.
