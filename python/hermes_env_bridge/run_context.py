@@ -135,8 +135,8 @@ def run_context_of_session(
     """Return the run that corresponds to the session of Hermes that this task has bound.
 
     *run_id*, *tool_context* (needed where there is a chat) and *project_root* are what Hermes' variables do not have.
-    *chat_type* stands in where the version has no such variable. Raises ValueError, which names the field, if no run
-    corresponds.
+    *chat_type*, as Hermes calls it, stands in where the version has no such variable or it is empty. Raises ValueError,
+    which names the field, if no run corresponds.
     """
     bound = _bound()
     if chat_type is not None:
