@@ -28,7 +28,14 @@ class Entered:
         self.finished = False
 
 
-RUN: ContextVar[Entered | None] = ContextVar("OMNIUS_RUN_CONTEXT", default=None)
+# The runs that are entered in a context, the innermost one last.
+RUNS: ContextVar[tuple[Entered, ...]] = ContextVar("OMNIUS_RUN_CONTEXT", default=())
+
+
+def innermost() -> Entered | None:
+    """The run for which the caller works."""
+    runs = RUNS.get()
+    return runs[-1] if runs else None
 
 
 class RunScope:
@@ -38,7 +45,7 @@ class RunScope:
         """Enter *run* in *context*, and with *bind_hermes* the session of Hermes that corresponds."""
         self.entered = Entered(run)
         self._context = context
-        context.run(RUN.set, self.entered)
+        context.run(RUNS.set, (self.entered,))
         if bind_hermes:
             context.run(_bind_session, run)
 
@@ -142,7 +149,7 @@ def unbound_context() -> Context:
 
 
 def _reset() -> None:
-    RUN.set(None)
+    RUNS.set(())
     modules = [sys.modules[name] for name in (OWN, HERMES) if name in sys.modules]
     for module in modules:
         if hasattr(module, "reset_session_vars"):

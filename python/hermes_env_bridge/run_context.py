@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
-from contextvars import copy_context
-from typing import Any, ParamSpec, TypeVar
+from contextvars import Token, copy_context
+from typing import Any, ParamSpec, TypeVar, cast
 
 from hermes_env_bridge._core import OmniusRunContext, TelegramRunContext
 from hermes_env_bridge._find import HERMES, OWN
 from hermes_env_bridge._module import held
-from hermes_env_bridge._run_scope import RUN, Entered, RunScope, unbound_context
+from hermes_env_bridge._run_scope import RUNS, Entered, RunScope, innermost, unbound_context
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -29,7 +29,7 @@ class NoRunContextError(LookupError):
 
 def get_omnius_run_context() -> OmniusRunContext | None:
     """Return the run for which the caller works, None outside of one. The environment is never asked."""
-    entered = RUN.get()
+    entered = innermost()
     return None if entered is None else entered.run
 
 
@@ -53,7 +53,7 @@ def get_telegram_run_context() -> TelegramRunContext | None:
 
 def is_omnius_run_finished() -> bool:
     """Whether the run for which the caller works is over, as in a callback or a task that has outlived it."""
-    entered = RUN.get()
+    entered = innermost()
     return entered is not None and entered.finished
 
 
@@ -74,29 +74,32 @@ def run_with_omnius_context(
 class omnius_context:  # noqa: N801 - a context manager, named as the functions are
     """``with omnius_context(run):`` and ``async with``: work for *run* up to the end of the block.
 
-    Leaving never raises, in whatever context and order it happens, and changes nothing there unless this run is the
-    innermost one. In a generator the block is entered for whoever takes its values as well, as with every context
+    Leaving never raises, in whatever context and order it happens, and takes the run from no context but the one in
+    which it was entered. In a generator the block is entered for whoever takes its values too, as with every context
     variable; :func:`run_with_omnius_context` is for that.
     """
 
     def __init__(self, run: OmniusRunContext) -> None:
         """Raises TypeError if *run* is no record."""
         self._entered = Entered(run)
-        self._previous: list[Entered | None] = []
+        self._token: Token[tuple[Entered, ...]] | None = None
 
     def __enter__(self) -> OmniusRunContext:
         """Enter, and return the record. Raises RuntimeError for a second time."""
-        if self._previous or self._entered.finished:
+        if self._token is not None:
             raise RuntimeError("this omnius_context was entered before; make one for each block")
-        self._previous.append(RUN.get())
-        RUN.set(self._entered)
+        self._token = RUNS.set((*_reachable(RUNS.get()), self._entered))
         return self._entered.run
 
     def __exit__(self, *_error: object) -> None:
-        """Put back what was there before."""
+        """Take the run from those that are entered in this context, if it was entered in this very one."""
         self._entered.finished = True
-        if RUN.get() is self._entered:
-            RUN.set(self._previous[0])
+        runs = RUNS.get()
+        try:
+            RUNS.reset(cast(Any, self._token))
+        except (RuntimeError, TypeError, ValueError):
+            return  # left before, never entered, or entered in another context, whose copy this may be
+        RUNS.set(tuple(entered for entered in runs if entered is not self._entered))
 
     async def __aenter__(self) -> OmniusRunContext:
         """As for ``with``."""
@@ -105,6 +108,12 @@ class omnius_context:  # noqa: N801 - a context manager, named as the functions 
     async def __aexit__(self, *_error: object) -> None:
         """As for ``with``."""
         self.__exit__()
+
+
+def _reachable(runs: tuple[Entered, ...]) -> tuple[Entered, ...]:
+    """Without what nobody can come back to: what is below a run that is over, which is left already."""
+    over = [at for at, entered in enumerate(runs) if entered.finished]
+    return runs[over[-1] :] if over else runs
 
 
 def bind(function: Callable[_P, _R]) -> Callable[_P, _R]:
