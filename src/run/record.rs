@@ -35,6 +35,10 @@ use crate::error::RunContextError;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schema",
+    schemars(description = "Which run a task works for. It identifies, and permits nothing.")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct OmniusRunContext {
     pub(super) run_id: Text,

@@ -220,11 +220,12 @@ impl fmt::Debug for TelegramRunContextBuilder {
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(description = "A number, or a text such as a channel's @name."))]
 #[serde(transparent)]
 pub struct ChatId(ChatIdForm);
 
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]
 enum ChatIdForm {
     Number(Id),

@@ -163,10 +163,13 @@ def test_websockets_at_once_work_for_their_own_run(address: str, caplog: pytest.
     assert outcome(caplog, "w7") == "completed"
 
 
-def test_a_handler_in_a_thread_and_a_task_after_the_response_work_for_the_request(address: str) -> None:
+def test_a_handler_in_a_thread_and_a_task_after_the_response_work_for_the_request(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
     assert httpx.get(f"http://{address}/thread?t").text == "t"
     # The session is that of the run, and not the server's.
     assert httpx.get(f"http://{address}/background?b").text == "api_server"
+    assert outcome(caplog, "b") == "completed"
     assert ("b=", "b") in late
 
 
