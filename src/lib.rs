@@ -91,3 +91,8 @@ pub use trace::session_span;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The Rust of the document on run contexts, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/architecture/run-context.md")]
+struct RunContextDocument;

@@ -394,3 +394,45 @@ async fn a_run_that_is_moved_to_another_task_half_way_stays_the_same() {
     let moved = run_with_omnius_context(run("B"), spawn(future)).await.unwrap();
     assert_eq!(moved, (some("A"), some("A")));
 }
+
+/// Phase 0: current behaviour is characterised before migration. Tests fail if global mutable context leaks: the same
+/// check fails for a variable that all runs share.
+#[tokio::test]
+async fn phase_0_a_shared_current_chat_leaks_and_the_context_does_not() {
+    static CURRENT: Mutex<i64> = Mutex::new(0);
+
+    async fn is_stable(mine: i64, current: impl Fn() -> i64) -> bool {
+        for _ in 0..10 {
+            yield_now().await;
+            if current() != mine {
+                return false;
+            }
+        }
+        true
+    }
+    async fn shared(mine: i64) -> bool {
+        *CURRENT.lock().unwrap() = mine;
+        is_stable(mine, || *CURRENT.lock().unwrap()).await
+    }
+    async fn carried(mine: i64) -> bool {
+        let current = || get_telegram_run_context().unwrap().chat_id().as_number().unwrap();
+        run_with_omnius_context(message(mine), is_stable(mine, current)).await
+    }
+
+    let leaks = tokio::join!(shared(1), shared(2));
+    assert!(!(leaks.0 && leaks.1));
+    assert_eq!(tokio::join!(carried(1), carried(2)), (true, true));
+}
+
+/// Phase 3: tools work when called through the current explicit path.
+#[test]
+fn phase_3_a_tool_takes_its_chat_from_the_run_or_else_from_whoever_made_it() {
+    let reply = |explicit: Option<i64>| {
+        let carried = get_telegram_run_context().and_then(|chat| chat.chat_id().as_number());
+        carried.or(explicit)
+    };
+    assert_eq!(reply(Some(7)), Some(7));
+    assert_eq!(run_with_omnius_context_sync(message(1), || reply(Some(7))), Some(1));
+    assert_eq!(run_with_omnius_context_sync(message(1), || reply(None)), Some(1));
+    assert_eq!(run_with_omnius_context_sync(run("A"), || reply(Some(7))), Some(7));
+}

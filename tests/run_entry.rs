@@ -113,3 +113,16 @@ fn a_record_from_elsewhere_enters_as_it_is_and_each_new_run_has_its_own_id() {
     assert_eq!(*entered.unwrap(), record);
     assert_ne!(entry::api().record().unwrap().run_id(), entry::api().record().unwrap().run_id());
 }
+
+/// Phase 2: existing tool behaviour remains unchanged.
+#[tokio::test]
+async fn phase_2_a_tool_does_in_a_run_what_it_does_without() {
+    async fn tool(text: &str) -> Result<usize, String> {
+        yield_now().await;
+        text.parse().map_err(|_| format!("{text} is no number"))
+    }
+
+    for text in ["7", "seven"] {
+        assert_eq!(entry::api().run(tool(text)).unwrap().await, tool(text).await);
+    }
+}

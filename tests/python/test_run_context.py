@@ -8,7 +8,7 @@ import copy
 import gc
 import inspect
 import pickle
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -444,3 +444,61 @@ def test_no_run_corresponds_to_no_session() -> None:
 def test_what_the_package_exports_is_what_the_documents_name() -> None:
     for name in ("OmniusRunContext", "run_with_omnius_context", "bind", "spawn_detached"):
         assert name in hermes_env_bridge.__all__
+
+
+def test_phase_0_a_shared_current_chat_leaks_and_the_context_does_not() -> None:
+    """Phase 0: current behaviour is characterised. The same check fails for a variable that all runs share."""
+    shared = {"chat": 0}
+
+    async def is_stable(mine: int, current: Callable[[], object]) -> bool:
+        for _ in range(10):
+            await asyncio.sleep(0)
+            if current() != mine:
+                return False
+        return True
+
+    async def share(mine: int) -> bool:
+        shared["chat"] = mine
+        return await is_stable(mine, lambda: shared["chat"])
+
+    def carried() -> object:
+        telegram = get_telegram_run_context()
+        return telegram and telegram.chat_id
+
+    async def main() -> None:
+        assert not all(await asyncio.gather(share(1), share(2)))
+        assert all(await asyncio.gather(*(run_with_omnius_context(message(n), is_stable, n, carried) for n in (1, 2))))
+
+    asyncio.run(main())
+
+
+def test_phase_3_a_tool_takes_its_chat_from_the_run_or_else_from_whoever_made_it() -> None:
+    """Phase 3: tools work when called through the current explicit path."""
+
+    def reply(explicit: int | None = None) -> int | str | None:
+        telegram = get_telegram_run_context()
+        return explicit if telegram is None else telegram.chat_id
+
+    assert reply(7) == 7
+    assert run_with_omnius_context(message(1), reply, 7) == 1
+    assert run_with_omnius_context(message(1), reply) == 1
+    assert run_with_omnius_context(record("A"), reply, 7) == 7
+
+
+def test_a_chain_of_tasks_that_each_enter_a_run_keeps_those_that_are_over_no_longer() -> None:
+    depths = []
+
+    async def link(left: int) -> None:
+        with omnius_context(record(str(left))):
+            (variable,) = [variable for variable in contextvars.copy_context() if variable.name == "OMNIUS_RUN_CONTEXT"]
+            depths.append(len(variable.get()))
+            following = asyncio.create_task(link_later(left - 1)) if left else None
+        if following:
+            await following
+
+    async def link_later(left: int) -> None:
+        await asyncio.sleep(0)
+        await link(left)
+
+    asyncio.run(link(50))
+    assert max(depths) == 2

@@ -227,3 +227,17 @@ assert (read(), sc.get_session_env("HERMES_SESSION_CHAT_ID")) == ("none", "5")
 """
     result = run_python(code)
     assert result.returncode == 0, result.stderr
+
+
+def test_phase_2_a_tool_does_in_a_run_what_it_does_without() -> None:
+    """Phase 2: existing tool behaviour remains unchanged."""
+
+    def tool(text: str, *, base: int = 10) -> int:
+        return int(text, base)
+
+    entered = entry.tui()(tool)
+    assert entered("7") == tool("7")
+    assert entered("ff", base=16) == tool("ff", base=16)
+    assert inspect.signature(entered) == inspect.signature(tool)
+    with pytest.raises(ValueError, match="seven"):
+        entered("seven")
