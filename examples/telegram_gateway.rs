@@ -58,9 +58,9 @@ impl Gateway {
     fn send_file(&self, path: &str) {
         let user = chat().user_id().expect("a message has a writer");
         if self.may_send_files.contains(&user) {
-            self.send(&format!("file {path}"))
+            self.send(&format!("file {path}"));
         } else {
-            self.reply("no files for you")
+            self.reply("no files for you");
         }
     }
 }
@@ -90,6 +90,10 @@ async fn handle(gateway: Arc<Gateway>, update: Update) -> Result<(), hermes_env_
 }
 
 /// Handles the updates of both chats at once; returns what was sent, in the order of sending.
+///
+/// # Panics
+///
+/// If a run panics.
 pub async fn serve() -> Vec<String> {
     let (outbox, mut sent) = mpsc::unbounded_channel();
     let gateway = Arc::new(Gateway { outbox, may_send_files: HashSet::from([7]) });

@@ -92,11 +92,15 @@ impl World {
             }
             Step::Drain { queue } => {
                 let jobs = self.queues.lock().unwrap().remove(queue).unwrap_or_default();
-                jobs.iter().for_each(|job| job(()));
+                for job in jobs {
+                    job(());
+                }
             }
             Step::Emit { event } => {
                 let listeners = self.listeners.lock().unwrap().get(event).cloned().unwrap_or_default();
-                listeners.iter().for_each(|listener| listener(()));
+                for listener in listeners {
+                    listener(());
+                }
             }
             Step::Run { .. } | Step::Try { .. } | Step::Wait { .. } => unreachable!("not the same in both"),
         }
@@ -153,7 +157,9 @@ async fn run(program: Body) -> Seen {
     }
     world.see("outside");
     let mut seen = world.seen.lock().unwrap().clone();
-    seen.values_mut().for_each(|seen| seen.sort());
+    for seen in seen.values_mut() {
+        seen.sort();
+    }
     seen
 }
 
