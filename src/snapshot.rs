@@ -215,9 +215,7 @@ impl Snapshot {
             return Err(SnapshotError::TooLarge { size: json.len(), limit: limits.bytes });
         }
         let snapshot: Self = serde_json::from_str(json).map_err(|error| malformed(&error))?;
-        // JSON that the parser of a value refuses nests deeper than any limit that it could read.
-        let run =
-            snapshot.run.as_ref().map(|run| serde_json::to_value(&**run).map_or(usize::MAX - 1, |run| depth(&run)));
+        let run = snapshot.run.as_ref().map(|run| run.depth());
         // The object itself, and that of the variables.
         let depth = 1 + snapshot.unknown.values().map(depth).chain(run).max().unwrap_or(0).max(1);
         if depth > limits.depth {

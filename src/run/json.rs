@@ -228,9 +228,35 @@ impl UnknownFields {
         self.texts().map(|(name, _)| name)
     }
 
+    /// How deep arrays and objects nest in them.
+    pub(super) fn depth(&self) -> usize {
+        self.texts().map(|(_, json)| nesting(json)).max().unwrap_or(0)
+    }
+
     fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, raw)| (&**name, raw.get()))
     }
+}
+
+/// How deep arrays and objects nest in `json`, which has been read once. By its brackets: a reader that recurses could be
+/// exhausted by it.
+fn nesting(json: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut bytes = json.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth -= 1,
+            b'"' => {
+                while bytes.by_ref().find(|&byte| byte == b'"' || byte == b'\\') == Some(b'\\') {
+                    let _ = bytes.next();
+                }
+            }
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
 }
 
 impl PartialEq for UnknownFields {

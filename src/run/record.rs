@@ -130,6 +130,11 @@ impl OmniusRunContext {
         self.unknown.names().chain(self.telegram.iter().flat_map(|chat| chat.unknown.names()))
     }
 
+    /// How deep arrays and objects nest in the JSON.
+    pub(crate) fn depth(&self) -> usize {
+        1 + self.unknown.depth().max(self.telegram.as_ref().map_or(0, |chat| 1 + chat.unknown.depth()))
+    }
+
     /// The chat for which the run works, if it works for one on Telegram.
     #[must_use]
     pub fn telegram(&self) -> Option<&Arc<TelegramRunContext>> {
