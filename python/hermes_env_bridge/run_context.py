@@ -6,19 +6,22 @@ other, a bare thread or executor has not. It identifies a run and permits nothin
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from contextvars import Token, copy_context
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, TypeVarTuple, cast
 
 from hermes_env_bridge._core import OmniusRunContext, TelegramRunContext
 from hermes_env_bridge._find import HERMES, OWN
 from hermes_env_bridge._module import held
 from hermes_env_bridge._run_scope import RUNS, Entered, RunScope, innermost, unbound_context
 
+if TYPE_CHECKING:
+    import asyncio
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_Ts = TypeVarTuple("_Ts")
 
 _ABSENT: Any = object()
 
@@ -58,8 +61,8 @@ def is_omnius_run_finished() -> bool:
 
 
 def run_with_omnius_context(
-    run: OmniusRunContext, function: Callable[..., Any], /, *args: Any, bind_hermes: bool = False
-) -> Any:
+    run: OmniusRunContext, function: Callable[[*_Ts], _R], /, *args: *_Ts, bind_hermes: bool = False
+) -> _R:
     """Call *function* with *args* for *run*; return what it returns.
 
     If that is a coroutine or a generator, sync or async, what is returned is one that works for the run at each of its
@@ -68,7 +71,7 @@ def run_with_omnius_context(
 
     Raises TypeError if *run* is no record.
     """
-    return RunScope(run, copy_context(), bind_hermes=bind_hermes).call(function, *args)
+    return cast(_R, RunScope(run, copy_context(), bind_hermes=bind_hermes).call(function, *args))
 
 
 class omnius_context:  # noqa: N801 - a context manager, named as the functions are
@@ -135,6 +138,8 @@ def spawn_detached(coroutine: Coroutine[Any, Any, _R]) -> asyncio.Task[_R]:
 
     Its jobs carry what they need, such as functions from :func:`bind`. Raises RuntimeError outside of an event loop.
     """
+    import asyncio  # here, since whoever imports the package may need no event loop, and it takes long
+
     return asyncio.get_running_loop().create_task(coroutine, context=unbound_context())
 
 

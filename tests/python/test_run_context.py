@@ -175,7 +175,7 @@ def test_required_concurrent_telegram_runs_are_isolated() -> None:
         return found
 
     async def both() -> list[Any]:
-        return await asyncio.gather(*(run_with_omnius_context(message(n), reply) for n in (1, 2)))
+        return [*await asyncio.gather(*(run_with_omnius_context(message(n), reply) for n in (1, 2)))]
 
     assert asyncio.run(both()) == [{(1, 10)}, {(2, 20)}]
 
@@ -255,7 +255,7 @@ def test_what_is_no_record_cannot_be_entered() -> None:
 
 
 def test_a_generator_works_for_its_run_at_each_step_and_its_consumer_does_not() -> None:
-    def numbers() -> Iterator[Any]:
+    def numbers() -> Generator[Any, Any, None]:
         sent = yield seen()
         yield sent, seen()
 
