@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::{self, Id};
 
 use crate::error::NotInScope;
+use crate::run::OmniusRunContext;
 use crate::state::SessionState;
 
 /// The one immutable value that a task carries. Cheap to clone; writing makes a new one.
@@ -26,14 +27,17 @@ use crate::state::SessionState;
 #[derive(Debug, Clone)]
 pub struct Context {
     session: SessionState,
-    /// Trips when the scope ends in which the session was entered; `None` where nothing was entered.
-    ended: Option<Arc<AtomicBool>>,
+    /// Trips when the scope ends in which the session was entered; `None` where none was.
+    session_ended: Option<Arc<AtomicBool>>,
+    run: Option<Arc<OmniusRunContext>>,
+    /// The same for the run.
+    run_ended: Option<Arc<AtomicBool>>,
 }
 
 /// Two contexts are equal if they carry the same.
 impl PartialEq for Context {
     fn eq(&self, other: &Self) -> bool {
-        self.session == other.session
+        self.session == other.session && self.run == other.run
     }
 }
 
@@ -48,13 +52,13 @@ pub(crate) struct Entered {
     context: Context,
     /// The task that entered, `None` outside of tasks.
     task: Option<Id>,
-    /// Ends with this scope; `None` while its session is one that was entered elsewhere.
+    /// Ends with this scope; `None` while all that it has was entered elsewhere.
     ending: Option<Ending>,
 }
 
 thread_local! {
-    /// The innermost scope. Nothing but a value's drop runs while it is borrowed, and a value is text: it cannot come
-    /// back here.
+    /// The innermost scope. Nothing but a value's drop runs while it is borrowed, and a value is text and a flag: it
+    /// cannot come back here.
     static CURRENT: RefCell<Option<Entered>> = const { RefCell::new(None) };
 }
 
@@ -64,11 +68,25 @@ impl Entered {
         Self { context, task: None, ending: None }
     }
 
-    /// A scope in which `session` is entered.
-    pub(crate) fn of(session: SessionState) -> Self {
-        let mut scope = Self::carrying(Context::new(session));
-        scope.own();
+    /// A scope in which `session` is entered, beside what else `context` has.
+    pub(crate) fn of_session(session: SessionState, context: Context) -> Self {
+        let mut scope = Self::carrying(Context { session, ..context });
+        scope.own_session();
         scope
+    }
+
+    /// A scope in which `run` is entered, beside what else `context` has.
+    pub(crate) fn of_run(run: Arc<OmniusRunContext>, context: Context) -> Self {
+        let mut scope = Self::carrying(Context { run: Some(run), ..context });
+        scope.context.run_ended = Some(scope.ended());
+        scope
+    }
+
+    /// The same scope, in which `session` is entered as well.
+    pub(crate) fn and_session(mut self, session: SessionState) -> Self {
+        self.context.session = session;
+        self.own_session();
+        self
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -76,12 +94,16 @@ impl Entered {
     }
 
     /// Makes the session one that was entered here.
-    fn own(&mut self) {
-        let ending = self.ending.get_or_insert_with(|| Ending(Arc::default()));
-        self.context.ended = Some(ending.0.clone());
+    fn own_session(&mut self) {
+        self.context.session_ended = Some(self.ended());
     }
 
-    /// Marks the session finished, if it was entered here.
+    /// What trips when this scope ends.
+    fn ended(&mut self) -> Arc<AtomicBool> {
+        self.ending.get_or_insert_with(|| Ending(Arc::default())).0.clone()
+    }
+
+    /// Marks what was entered here finished.
     pub(crate) fn end(&mut self) {
         self.ending = None;
     }
@@ -120,8 +142,8 @@ pub(crate) fn enter<R>(scope: &mut Option<Entered>, f: impl FnOnce() -> R) -> R 
 }
 
 impl Context {
-    pub(crate) fn new(session: SessionState) -> Self {
-        Self { session, ended: None }
+    pub(crate) fn new(session: SessionState, run: Option<Arc<OmniusRunContext>>) -> Self {
+        Self { session, session_ended: None, run, run_ended: None }
     }
 
     /// A context in which nothing is bound: reads fall back to the environment, and verbs bind.
@@ -136,7 +158,7 @@ impl Context {
     /// ```
     #[must_use]
     pub fn unbound() -> Self {
-        Self::new(SessionState::unbound())
+        Self::new(SessionState::unbound(), None)
     }
 
     /// The context of the innermost scope, or one that has nothing bound where none is entered.
@@ -172,10 +194,16 @@ impl Context {
         &self.session
     }
 
-    /// Whether the scope has ended in which the session was entered, or bound by a verb.
+    /// The run for which the task works, if one was entered.
+    #[must_use]
+    pub fn run(&self) -> Option<&Arc<OmniusRunContext>> {
+        self.run.as_ref()
+    }
+
+    /// Whether the scope has ended in which the run was entered, or the session was entered or bound by a verb.
     ///
-    /// A bound callback and an inherited task may outlive that scope: they still have its session, and can tell by this
-    /// that nobody waits for them there. False where nothing was entered.
+    /// A bound callback and an inherited task may outlive that scope: they still have what it entered, and can tell by
+    /// this that nobody waits for them there. False where nothing was entered.
     ///
     /// ```
     /// use hermes_env_bridge::{Context, Session};
@@ -189,7 +217,7 @@ impl Context {
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.ended.as_ref().is_some_and(|ended| ended.load(Ordering::Acquire))
+        [&self.session_ended, &self.run_ended].into_iter().flatten().any(|ended| ended.load(Ordering::Acquire))
     }
 
     /// Puts what `change` makes of the current session in its place, for `verb`.
@@ -207,7 +235,7 @@ impl Context {
     ) -> Result<(), NotInScope> {
         change_innermost(verb, |scope| {
             scope.context.session = change(&scope.context.session);
-            scope.own();
+            scope.own_session();
         })
     }
 }
@@ -223,9 +251,9 @@ fn change_innermost(verb: &'static str, f: impl FnOnce(&mut Entered)) -> Result<
     changed.ok().flatten().ok_or(NotInScope { verb })
 }
 
-/// Ends a session's scope when it is dropped.
+/// Ends a scope when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Ending(Arc<AtomicBool>);
+struct Ending(Arc<AtomicBool>);
 
 impl Drop for Ending {
     fn drop(&mut self) {

@@ -6,6 +6,7 @@ use std::iter;
 
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 use serde_json::Value as Json;
 
 use crate::error::SnapshotError;
@@ -23,6 +24,11 @@ impl Node {
             Self::Object(fields) => 1 + fields.iter().map(|(_, field)| field.depth()).max().unwrap_or(0),
             Self::Other(json) => depth(json),
         }
+    }
+
+    /// The JSON as text, with what is there twice, in its order.
+    pub(crate) fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("what was read as JSON can be written")
     }
 
     /// The fields of the object that `what` has to be.
@@ -56,6 +62,15 @@ impl From<Node> for Json {
         match node {
             Node::Object(fields) => fields.into_iter().map(|(name, field)| (name, Self::from(field))).collect(),
             Node::Other(json) => json,
+        }
+    }
+}
+
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Object(fields) => serializer.collect_map(fields.iter().map(|(name, field)| (name, field))),
+            Self::Other(json) => json.serialize(serializer),
         }
     }
 }

@@ -118,6 +118,7 @@
 //!
 //! - [`SessionCommand`] gives a child process the task's identity and nobody else's; [`ChildEnv`] is what a spawner asks
 //!   for, and [`Plan`] what comes of it, name by name.
+//! - [`OmniusRunContext`] says which run the task works for; [`run_with_omnius_context`] enters it, beside the session.
 //! - [`resolve_cwd`] is the directory in which this session works; the process's own is never changed.
 //! - [`session_context_engaged`] is the latch: once a session was bound, a child inherits no session variable that its
 //!   task has not bound.
@@ -133,6 +134,7 @@
 //!
 //! - `process`: `SessionCommand` for `tokio::process::Command` too.
 //! - `http`: carriers for `http::HeaderMap`, and scopes for `http_body::Body`.
+//! - `tower`: a layer that makes a run of each request; `schema`: the JSON Schema of a run context.
 //! - `tracing`: `session_span`, and warnings about values that are not UTF-8 and directories that do not exist.
 //! - `python`: the extension module for Python, where a task's value lives in a real `contextvars.ContextVar`. Without it
 //!   the crate neither links nor needs Python.
@@ -160,6 +162,7 @@ mod json;
 mod names;
 #[cfg(feature = "python")]
 mod python;
+mod run;
 mod scope;
 mod session;
 mod shape;
@@ -177,9 +180,16 @@ pub use child::{
 };
 pub use context::Context;
 pub use cwd::{configured_cwd, resolve_cwd};
-pub use error::{CarrierError, NotInScope, NotUnicode, SnapshotError, UnknownName};
+pub use error::{CarrierError, NoRunContext, NotInScope, NotUnicode, RunContextError, SnapshotError, UnknownName};
 pub use explain::{Explanation, ForChild, Layer, explain, explain_all, explain_with_value};
 pub use names::{Group, VARIABLES, Variable};
+pub use run::{
+    ChatId, ChatType, OmniusRunContext, RunContextBuilder, Surface, TelegramRunContext, TelegramRunContextBuilder,
+    entry, get_omnius_run_context, get_telegram_run_context, require_omnius_run_context, run_with_omnius_context,
+    run_with_omnius_context_sync,
+};
+#[cfg(feature = "tower")]
+pub use run::{RunBody, RunLayer, RunResponse, RunService};
 pub use scope::{Scope, WithSession, bind, bind_fn, bind_mut};
 pub use session::{
     NON_MESSAGING_SESSION_SURFACES, Session, async_delivery_supported, clear_session_vars, declare_stateless_channel,
@@ -206,7 +216,13 @@ struct Snapshots;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/rust.md")]
 struct Guide;
+
 /// And that of what is said of children.
 #[cfg(all(doctest, unix))]
 #[doc = include_str!("../docs/children.md")]
 struct Children;
+
+/// The Rust of the document on run contexts, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/architecture/run-context.md")]
+struct RunContextDocument;

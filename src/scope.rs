@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context as Poller, Poll, ready};
 
 use futures_core::Stream;
@@ -10,7 +11,9 @@ use futures_sink::Sink;
 use pin_project_lite::pin_project;
 
 use crate::context::{Context, Entered, enter};
+use crate::run::OmniusRunContext;
 use crate::session::Session;
+use crate::state::SessionState;
 
 pin_project! {
     /// A future, stream or sink that runs inside a scope: the context is in place on each poll, and while what is
@@ -32,7 +35,9 @@ pin_project! {
     /// ```
     #[must_use = "futures, streams and sinks do nothing unless polled"]
     pub struct Scope<T> {
-        // While it is entered, and only then, this is what was there before: the outer scope, or `None`.
+        // What it states of the context until it is first entered, and `None` from then on.
+        stated: Option<Stated>,
+        // `None` before it is first entered. While it is entered, this is what was there before.
         entered: Option<Entered>,
         // `None` once the scope's own drop has taken it out, after which nothing polls.
         #[pin]
@@ -42,8 +47,40 @@ pin_project! {
     impl<T> PinnedDrop for Scope<T> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
+            resolve(this.stated, this.entered);
             enter(this.entered, || this.inner.set(None));
         }
+    }
+}
+
+/// What a scope states of its context. The rest is that of the scope in which it is first polled, so that scopes nest
+/// in either order.
+#[derive(Debug, Clone)]
+enum Stated {
+    Whole(Context),
+    Session(SessionState),
+    Run(Arc<OmniusRunContext>),
+}
+
+impl Stated {
+    fn enter(self) -> Entered {
+        match self {
+            Self::Whole(context) => Entered::carrying(context),
+            Self::Session(session) => Entered::of_session(session, Context::current()),
+            Self::Run(run) => Entered::of_run(run, Context::current()),
+        }
+    }
+}
+
+/// Runs `f` for `run`, with the session that is current.
+pub(crate) fn sync_scope_of_run<R>(run: Arc<OmniusRunContext>, f: impl FnOnce() -> R) -> R {
+    enter(&mut Some(Stated::Run(run).enter()), f)
+}
+
+/// Makes what is stated the scope's, if that has not happened yet.
+fn resolve(stated: &mut Option<Stated>, entered: &mut Option<Entered>) {
+    if let Some(stated) = stated.take() {
+        *entered = Some(stated.enter());
     }
 }
 
@@ -51,8 +88,33 @@ pin_project! {
 const DROPPED: &str = "only the drop takes out what is inside";
 
 impl<T> Scope<T> {
-    fn new(entered: Entered, inner: T) -> Self {
-        Self { entered: Some(entered), inner: Some(inner) }
+    fn new(stated: Stated, inner: T) -> Self {
+        Self { stated: Some(stated), entered: None, inner: Some(inner) }
+    }
+
+    pub(crate) fn of_run(run: Arc<OmniusRunContext>, inner: T) -> Self {
+        Self::new(Stated::Run(run), inner)
+    }
+
+    /// A scope that has been entered as `entered` for what `make` makes there, which goes inside.
+    pub(crate) fn begin(entered: Entered, make: impl FnOnce() -> T) -> Self {
+        let mut entered = Some(entered);
+        let inner = enter(&mut entered, make);
+        Self { stated: None, entered, inner: Some(inner) }
+    }
+
+    /// A scope that goes on where this one is, with something else inside. This one has nothing entered any more.
+    #[cfg(feature = "tower")]
+    pub(crate) fn hand_over<U>(self: Pin<&mut Self>, inner: U) -> Scope<U> {
+        let this = self.project();
+        resolve(this.stated, this.entered);
+        Scope { stated: None, entered: this.entered.take(), inner: Some(inner) }
+    }
+
+    /// What is inside.
+    #[cfg(feature = "tower")]
+    pub(crate) fn inner(&self) -> &T {
+        self.inner.as_ref().expect(DROPPED)
     }
 
     /// The context as it is inside: the one that was entered, or what the verbs have made of it since.
@@ -65,17 +127,22 @@ impl<T> Scope<T> {
     /// ```
     #[must_use]
     pub fn context(&self) -> Context {
-        self.entered.as_ref().map_or_else(Context::current, |entered| entered.context().clone())
+        match (&self.stated, &self.entered) {
+            (Some(stated), _) => stated.clone().enter().context().clone(),
+            (None, Some(entered)) => entered.context().clone(),
+            (None, None) => Context::current(),
+        }
     }
 
     /// Runs `poll` on what is inside, in the scope, and ends the scope when that `is_last`.
-    fn poll_inside<R>(
+    pub(crate) fn poll_inside<R>(
         self: Pin<&mut Self>,
         poll: impl FnOnce(Pin<&mut T>) -> Poll<R>,
         is_last: impl FnOnce(&R) -> bool,
     ) -> Poll<R> {
         let this = self.project();
         let inner = this.inner.as_pin_mut().expect(DROPPED);
+        resolve(this.stated, this.entered);
         let result = ready!(enter(this.entered, || poll(inner)));
         if is_last(&result) {
             this.entered.as_mut().into_iter().for_each(Entered::end);
@@ -114,6 +181,7 @@ impl<S: Sink<Item>, Item> Sink<Item> for Scope<S> {
     fn start_send(self: Pin<&mut Self>, item: Item) -> Result<(), S::Error> {
         let this = self.project();
         let sink = this.inner.as_pin_mut().expect(DROPPED);
+        resolve(this.stated, this.entered);
         enter(this.entered, || sink.start_send(item))
     }
 
@@ -172,7 +240,7 @@ impl Context {
     /// # }
     /// ```
     pub fn scope<T>(self, inner: T) -> Scope<T> {
-        Scope::new(Entered::carrying(self), inner)
+        Scope::new(Stated::Whole(self), inner)
     }
 
     /// Runs `f` with this context and returns what it returns; the caller's own is back afterwards, also on a panic.
@@ -377,7 +445,8 @@ impl Session {
     /// Wraps a future, stream or sink so that it runs as this session, and trips the
     /// [latch](crate::session_context_engaged).
     ///
-    /// The session replaces the caller's for what is inside alone; see [`Context::scope`].
+    /// The session replaces the caller's for what is inside alone; see [`Context::scope`]. The run is that of the scope
+    /// in which this is first polled, and stays.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -389,10 +458,10 @@ impl Session {
     /// # }
     /// ```
     pub fn scope<T>(self, inner: T) -> Scope<T> {
-        Scope::new(self.enter(), inner)
+        Scope::new(Stated::Session(self.enter()), inner)
     }
 
-    /// Runs `f` as this session, and trips the [latch](crate::session_context_engaged).
+    /// Runs `f` as this session, and trips the [latch](crate::session_context_engaged). The run stays as it is.
     ///
     /// ```
     /// use hermes_env_bridge::{Session, get_session_env};
@@ -401,6 +470,6 @@ impl Session {
     /// assert_eq!(chat, "42");
     /// ```
     pub fn sync_scope<R>(self, f: impl FnOnce() -> R) -> R {
-        enter(&mut Some(self.enter()), f)
+        enter(&mut Some(Stated::Session(self.enter()).enter()), f)
     }
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::context::{Context, Entered};
+use crate::context::Context;
 use crate::environ::{Environ, ProcessEnviron};
 use crate::error::{NotInScope, NotUnicode, UnknownName};
 use crate::names::{BOARD_TASK, PROCESS_PLATFORM, VARIABLES, each_variable, position};
@@ -124,6 +124,14 @@ impl Session {
         Ok(session)
     }
 
+    /// States what a keyword of the table binds.
+    pub(crate) fn with(mut self, keyword: &str, value: &str) -> Self {
+        if let Some(at) = VARIABLES.iter().position(|variable| variable.keyword == Some(keyword)) {
+            self.given[at] = Some(VarState::bound(value));
+        }
+        self
+    }
+
     /// States whether a completion can be delivered after the turn. It can, unless this says otherwise.
     ///
     /// ```
@@ -148,10 +156,10 @@ impl Session {
         Self { cwd: Value::new(cwd.as_ref()), ..self }
     }
 
-    /// A scope that is this session's. Trips the latch.
-    pub(crate) fn enter(self) -> Entered {
+    /// What a scope of this session holds. Trips the latch.
+    pub(crate) fn enter(self) -> SessionState {
         engage();
-        Entered::of(self.bind_over(&SessionState::unbound()))
+        self.bind_over(&SessionState::unbound())
     }
 
     /// What `state` becomes when this session is bound.

@@ -4,12 +4,20 @@
 Hermes, :mod:`hermes_env_bridge.session_context` is the module. :func:`snapshot` takes the session along: to another
 task, process or machine. :func:`explain` and :func:`explain_all` say what holds in a task, :func:`profile` what was
 learnt of the installed version. :func:`guard` notices children that would receive another session's identity.
+:func:`run_with_omnius_context` says which run a task works for.
 """
 
 import sys
 
 try:
-    from hermes_env_bridge._core import Credentials, SessionToken, SessionVar, __version__
+    from hermes_env_bridge._core import (
+        Credentials,
+        OmniusRunContext,
+        SessionToken,
+        SessionVar,
+        TelegramRunContext,
+        __version__,
+    )
 except ModuleNotFoundError as error:
     raise ImportError(
         f"hermes_env_bridge has no extension module for Python {sys.version_info[0]}.{sys.version_info[1]}; "
@@ -31,6 +39,18 @@ from hermes_env_bridge.children import (
     shell_exports,
     shell_unset,
 )
+from hermes_env_bridge.run_context import (
+    NoRunContextError,
+    get_omnius_run_context,
+    get_telegram_run_context,
+    is_omnius_run_finished,
+    omnius_context,
+    require_omnius_run_context,
+    run_context_of_session,
+    run_with_omnius_context,
+    spawn_detached,
+)
+from hermes_env_bridge.threads import bind
 
 __all__ = [
     "SESSION_HEADER",
@@ -43,27 +63,39 @@ __all__ = [
     "GuardReport",
     "InstallError",
     "InvalidEnvError",
+    "NoRunContextError",
+    "OmniusRunContext",
     "Profile",
     "SessionExplanation",
     "SessionToken",
     "SessionVar",
     "Snapshot",
+    "TelegramRunContext",
     "VariableProfile",
     "VerbProfile",
     "__version__",
+    "bind",
     "bridged_pairs",
     "child_env",
     "explain",
     "explain_all",
+    "get_omnius_run_context",
+    "get_telegram_run_context",
     "guard",
     "install",
+    "is_omnius_run_finished",
+    "omnius_context",
     "owned_names",
     "owns",
     "profile",
     "report",
+    "require_omnius_run_context",
+    "run_context_of_session",
+    "run_with_omnius_context",
     "shell_exports",
     "shell_unset",
     "snapshot",
+    "spawn_detached",
     "uninstall",
 ]
 

@@ -7,7 +7,6 @@ set). What is here carries it where the work is handed over. Nothing that the wo
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import threading
@@ -46,6 +45,8 @@ def bind(function: Callable[P, T]) -> Callable[P, T]:
 
         @functools.wraps(function)
         async def bound_coroutine(*args: Any, **options: Any) -> Any:
+            import asyncio  # who gets here has it; who imports the package may need no event loop
+
             return await asyncio.create_task(function(*args, **options), context=context.copy())
 
         return cast("Callable[P, T]", bound_coroutine)
@@ -75,6 +76,8 @@ async def to_thread(function: Callable[..., T], /, *args: Any, executor: Executo
     As ``asyncio.to_thread``, with an *executor* of threads of one's own if there is one, whose threads start empty.
     """
     call = functools.partial(copy_context().run, function, *args, **keywords)
+    import asyncio
+
     return await Context().run(asyncio.get_running_loop().run_in_executor, executor, call)
 
 

@@ -16,6 +16,7 @@ mod import;
 mod judge;
 mod latch;
 mod plan;
+mod run;
 mod slot;
 mod snapshot;
 mod token;
@@ -46,6 +47,8 @@ mod extension {
     use super::latch::{engaged, set_engaged, set_live};
     #[pymodule_export]
     use super::plan::{Credentials, check_env, owned_names, owns, plan, shell_exports, shell_unset};
+    #[pymodule_export]
+    use super::run::{Run, Telegram};
     #[pymodule_export]
     use super::slot::Slot;
     #[pymodule_export]
