@@ -34,7 +34,7 @@ test: $(VENV)/built ## all tests, Rust and Python (PYTEST="options")
 
 .PHONY: test-long
 test-long: ## the model of scopes with ten thousand random programs (CASES=n)
-	PROPTEST_CASES=$(or $(CASES),10000) cargo test --locked --release --test model -- --nocapture
+	PROPTEST_CASES=$(or $(CASES),10000) cargo test --locked --test model -- --nocapture
 
 .PHONY: job-queue
 job-queue: ## examples/job_queue: 1,000 jobs in four worker processes, each for its own session (Rust 1.94)
