@@ -151,8 +151,12 @@ async fn a_scoped_future_can_move_to_another_task_half_way() {
         yield_now().await;
         (before, key())
     }));
-    let first = async { (futures::poll!(&mut future).is_pending(), future) };
-    let (is_pending, half_way) = tokio::spawn(first).await.unwrap();
-    assert!(is_pending);
-    assert_eq!(tokio::spawn(half_way).await.unwrap(), ("A".to_owned(), "A".to_owned()));
+    let (moved, arrived) = tokio::sync::oneshot::channel();
+    let first = tokio::spawn(async {
+        assert!(futures::poll!(&mut future).is_pending());
+        assert!(moved.send(future).is_ok());
+    });
+    let second = tokio::spawn(async { arrived.await.unwrap().await });
+    first.await.unwrap();
+    assert_eq!(second.await.unwrap(), ("A".to_owned(), "A".to_owned()));
 }
