@@ -61,7 +61,9 @@ proptest! {
 
     #[test]
     fn no_text_makes_reading_panic_and_no_message_has_a_value(before in text(), after in text()) {
-        for header in [before.clone(), format!("A={before}{SECRET}{after}"), format!("{before}=%{SECRET}&{after}")] {
+        // What stands after a bare `&` would be a name.
+        let [plain, after] = [&before, &after].map(|text| text.replace('&', ""));
+        for header in [before, format!("A={plain}{SECRET}{after}"), format!("{plain}=%{SECRET}{after}")] {
             if let Err(error) = Snapshot::from_header(&header) {
                 prop_assert!(!format!("{error} {error:?}").contains(SECRET), "{error:?}");
             }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Token, copy_context
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, TypeVarTuple, cast
 
+from hermes_env_bridge import _core
 from hermes_env_bridge._core import OmniusRunContext, TelegramRunContext
 from hermes_env_bridge._find import HERMES, OWN
 from hermes_env_bridge._run_scope import RUNS, Entered, RunScope, innermost, unbound_context
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Ts = TypeVarTuple("_Ts")
-
-_ABSENT: Any = object()
 
 
 class NoRunContextError(LookupError):
