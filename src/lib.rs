@@ -141,6 +141,9 @@
 //!
 //! Rust 1.85 or newer.
 
+// Only the calls of Python's C interface need it.
+#![cfg_attr(not(feature = "python"), forbid(unsafe_code))]
+
 /// A warning of this crate, where anybody can hear it.
 macro_rules! warn {
     ($($message:tt)+) => {{
