@@ -47,6 +47,8 @@ mod cwd;
 mod environ;
 mod error;
 mod explain;
+#[cfg(all(feature = "lease", unix))]
+pub mod lease;
 mod names;
 #[cfg(feature = "python")]
 mod python;

@@ -1,0 +1,8 @@
+//! Process leases, with real processes.
+
+mod completion;
+mod helper;
+mod holder;
+mod lineage;
+mod registry;
+mod terminate;
