@@ -1,7 +1,8 @@
 """The native part of the package. Private: import from ``hermes_env_bridge``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import Token as _Token
+from os import PathLike
 from types import GenericAlias, ModuleType
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar, final, overload
 
@@ -59,6 +60,53 @@ class Declared:
     @property
     def engaged(self) -> bool: ...
 
+_Owner = tuple[str | None, str]
+
+@final
+class LeaseRegistry:
+    def __new__(cls, path: str | PathLike[str] | None, /) -> LeaseRegistry: ...
+    def register(self, run_id: str | None, owner: _Owner | None, project_root: str | None, /) -> PendingLease: ...
+    def acquire(
+        self, name: str, run_id: str | None, owner: _Owner | None, project_root: str | None, /
+    ) -> tuple[PendingLease | None, dict[str, Any] | None, str | None]: ...
+    def get(self, lease: str, /) -> dict[str, Any]: ...
+    def leases(
+        self,
+        name: str | None,
+        run_id: str | None,
+        owner: _Owner | None,
+        project_root: str | None,
+        states: Sequence[str] | None,
+        /,
+    ) -> list[dict[str, Any]]: ...
+    def undelivered(self) -> list[tuple[dict[str, Any], str]]: ...
+    def recover(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]: ...
+    def renew(self, lease: str, /) -> None: ...
+    def record_activity(self, lease: str, /) -> None: ...
+    def release(self, lease: str, /) -> None: ...
+    def disown(self, lease: str, /) -> None: ...
+    def prune(self, age: float, /) -> int: ...
+    def terminate(
+        self, lease: str | None, run_id: str | None, owner: _Owner | None, grace: float, /
+    ) -> list[tuple[str, str, str | None]]: ...
+    def completions(self, run_id: str, /) -> LeaseCompletions: ...
+
+@final
+class PendingLease:
+    @property
+    def id(self) -> str: ...
+    def prepare(self, command: Sequence[str], /) -> list[tuple[str, str | None]]: ...
+    def started(self, pid: int, /) -> LeaseWatch: ...
+
+@final
+class LeaseWatch:
+    def exited(self, returncode: int | None, /) -> None: ...
+
+@final
+class LeaseCompletions:
+    def poll(self, wake: Callable[[], object] | None, /) -> dict[str, Any] | None: ...
+
+def inherited_lineage() -> tuple[str | None, str | None, str | None, str | None]: ...
 def declare(name: str, /) -> Declared: ...
 def bind(
     variables: Iterable[Any], values: Iterable[Any], capability: Any = ..., supported: Any = ..., /
@@ -79,6 +127,10 @@ __all__ = [
     "NON_MESSAGING_SESSION_SURFACES",
     "VARIABLES",
     "Declared",
+    "LeaseCompletions",
+    "LeaseRegistry",
+    "LeaseWatch",
+    "PendingLease",
     "SessionToken",
     "SessionVar",
     "Slot",
@@ -90,6 +142,7 @@ __all__ = [
     "explain",
     "fill",
     "import_from",
+    "inherited_lineage",
     "is_messaging",
     "read",
     "set_engaged",

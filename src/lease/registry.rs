@@ -267,20 +267,20 @@ impl Registry {
             left.retain(|record| record.exited_at.is_none() && !self.is_attended(record, &here));
             adopt(&mut left, &here, leases)?;
             for mut record in left {
-                match &record.process {
-                    None if record.is_live() => recovery.never_started.push(record),
-                    None => {}
-                    Some(process) if !process.liveness_on(&here).is_dead() => {
-                        if record.holder.liveness_on(&here).is_dead() {
-                            recovery.orphans.push(record);
-                        }
+                let Some(process) = &record.process else {
+                    if record.is_live() {
+                        recovery.never_started.push(record);
                     }
-                    Some(_) if record.is_live() => {
+                    continue;
+                };
+                if process.liveness_on(&here).is_dead() {
+                    if record.is_live() {
                         record.end(Exit::Unknown)?;
                         leases.put(&record)?;
                         recovery.exited.push(record);
                     }
-                    Some(_) => {}
+                } else if record.holder.liveness_on(&here).is_dead() {
+                    recovery.orphans.push(record);
                 }
             }
             Ok(recovery)

@@ -59,9 +59,8 @@ impl Lease {
         // The number is there until the child is waited for.
         let pid = child.id().unwrap_or(0);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let recorded = self.started(Identity::of(pid));
+        let watch = self.started(Identity::of(pid))?;
         let (sender, exit) = watch::channel(None);
-        let watch = recorded.inspect_err(|_| kill(id, pid))?;
         drop(tokio::spawn(async move {
             let exit = child.wait().await.map_or(Exit::Unknown, Exit::from);
             watch.exited(exit);
@@ -98,7 +97,6 @@ impl Lease {
         let watch = match self.started(Identity::of(pid)) {
             Ok(watch) => watch,
             Err(error) => {
-                kill(id, pid);
                 let _ = child.wait();
                 return Err(error);
             }
@@ -108,7 +106,7 @@ impl Lease {
             watch.exited(exit);
             exit
         });
-        let watcher = watcher.inspect_err(|_| kill(id, pid)).map_err(failed)?;
+        let watcher = watcher.inspect_err(|_| kill(id, &Identity::of(pid))).map_err(failed)?;
         Ok(BlockingChild { lease: id, pid, stdin, stdout, stderr, watcher: Watcher::Waiting(watcher) })
     }
 
@@ -138,11 +136,12 @@ impl Lease {
         Ok(environment.expect("an update that succeeds has run its change"))
     }
 
-    /// Records the child that was started.
+    /// Records the child that was started, or kills it if it cannot be recorded.
     pub(crate) fn started(&self, process: Identity) -> Result<Watch, LeaseError> {
         // Before it runs for others, so that nobody takes it to be unattended.
         let watch = Watch::new(self.registry.clone(), self.id);
-        self.registry.update(self.id, |record| record.start(process))?;
+        let recorded = self.registry.update(self.id, |record| record.start(process.clone()));
+        recorded.inspect_err(|_| kill(self.id, &process))?;
         Ok(watch)
     }
 }
@@ -167,12 +166,10 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// Kills a child that must not stay, and what it has started. It is a child that nobody has waited for: its number is
-/// its own.
-fn kill(lease: LeaseId, pid: u32) {
-    let leader = Identity::of(pid);
+/// Kills a child that must not stay, and what it has started.
+fn kill(lease: LeaseId, leader: &Identity) {
     if let Ok(processes) = Processes::running() {
-        let _ = Group { lease, leader: &leader }.reach(&processes, Signal::KILL, &BTreeSet::new(), &Host::current());
+        let _ = Group { lease, leader }.reach(&processes, Signal::KILL, &BTreeSet::new(), &Host::current());
     }
 }
 

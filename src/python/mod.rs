@@ -13,6 +13,7 @@ mod environ;
 mod explain;
 mod import;
 mod latch;
+mod lease;
 mod slot;
 mod token;
 mod var;
@@ -34,6 +35,8 @@ mod extension {
     #[pymodule_export]
     use super::latch::{engaged, set_engaged, set_live};
     #[pymodule_export]
+    use super::lease::{LeaseCompletions, LeaseRegistry, LeaseWatch, PendingLease, inherited_lineage};
+    #[pymodule_export]
     use super::slot::Slot;
     #[pymodule_export]
     use super::token::SessionToken;
@@ -47,6 +50,7 @@ mod extension {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         claim_interpreter(module.py())?;
+        super::lease::read_lineage(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         let variables = VARIABLES.iter().map(|variable| (variable.name, variable.keyword));
         module.add("VARIABLES", PyTuple::new(module.py(), variables)?)?;
