@@ -26,7 +26,7 @@ parity-all: $(VENV)/built ## the session module of every release of Hermes, and 
 
 .PHONY: test
 test: $(VENV)/built ## all tests, Rust and Python (PYTEST="options")
-	cargo test --locked --quiet --features http,tracing
+	cargo test --locked --quiet --features http,sqlite,tracing
 	$(BIN)/python -m pytest $(PYTEST)
 
 .PHONY: test-all
@@ -37,7 +37,8 @@ test-all: ## all tests on every interpreter found: 3.11 to 3.14, on PATH or with
 lint: $(VENV)/built ## formatting, clippy, ruff, strict mypy, and the stubs against the built module
 	cargo fmt --check
 	cargo clippy --locked --all-targets --quiet -- -D warnings
-	cargo clippy --locked --all-targets --features http,tracing --quiet -- -D warnings
+	cargo clippy --locked --features lease --quiet -- -D warnings
+	cargo clippy --locked --all-targets --features http,sqlite,tracing --quiet -- -D warnings
 	PYO3_PYTHON="$(HERE)/$(BIN)/python" cargo clippy --locked --features python --quiet -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -61,7 +62,7 @@ mutants: $(VENV)/built ## plant each fault of tests/mutants and see parity find 
 
 .PHONY: docs
 docs: ## the crate's documentation, without warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --features http,tracing
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --features http,sqlite,tracing
 
 .PHONY: lock
 lock: $(VENV)/installed ## renew the lock files of both languages

@@ -59,7 +59,7 @@ impl Lease {
         // The number is there until the child is waited for.
         let pid = child.id().unwrap_or(0);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let watch = self.started(Identity::of(pid))?;
+        let watch = self.started(&Identity::of(pid))?;
         let (sender, exit) = watch::channel(None);
         drop(tokio::spawn(async move {
             let exit = child.wait().await.map_or(Exit::Unknown, Exit::from);
@@ -94,7 +94,7 @@ impl Lease {
         let mut child = command.spawn().map_err(failed)?;
         let pid = child.id();
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let watch = match self.started(Identity::of(pid)) {
+        let watch = match self.started(&Identity::of(pid)) {
             Ok(watch) => watch,
             Err(error) => {
                 let _ = child.wait();
@@ -137,11 +137,11 @@ impl Lease {
     }
 
     /// Records the child that was started, or kills it if it cannot be recorded.
-    pub(crate) fn started(&self, process: Identity) -> Result<Watch, LeaseError> {
+    pub(crate) fn started(&self, process: &Identity) -> Result<Watch, LeaseError> {
         // Before it runs for others, so that nobody takes it to be unattended.
         let watch = Watch::new(self.registry.clone(), self.id);
         let recorded = self.registry.update(self.id, |record| record.start(process.clone()));
-        recorded.inspect_err(|_| kill(self.id, &process))?;
+        recorded.inspect_err(|_| kill(self.id, process))?;
         Ok(watch)
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use hermes_env_bridge::lease::{Exit, Filter, LeaseError, LeaseId, LeaseState, Ordered, Registry};
+use hermes_env_bridge::lease::{Exit, Filter, Identity, LeaseError, LeaseId, LeaseState, Ordered, Registry};
 use rusqlite::Connection;
 
 use crate::helper::{Role, Shared, eventually};
@@ -18,7 +18,7 @@ fn a_lease_goes_from_pending_over_running_and_exited_to_released() {
     let mut child = lease.blocking_spawn(Command::new("cat").stdin(std::process::Stdio::piped())).unwrap();
     let running = registry.get(id).unwrap();
     assert_eq!((running.state(), &running.command[..]), (LeaseState::Running, &["cat".to_owned()][..]));
-    assert_eq!(running.process.as_ref().map(|process| process.pid()), i32::try_from(child.pid()).ok());
+    assert_eq!(running.process.as_ref().map(Identity::pid), i32::try_from(child.pid()).ok());
     assert!(matches!(registry.release(id), Err(LeaseError::Running { .. })));
     assert_eq!(child.wait(), Exit::Code(0));
     let exited = registry.get(id).unwrap();

@@ -164,6 +164,7 @@ def test_l04_a_killed_holder_gives_its_name_over_and_a_living_one_is_never_robbe
     assert acquired.previous.id == lease
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the number of the system call is that of x86-64")
 def test_l03_a_process_whose_first_thread_has_ended_is_no_zombie(tmp_path: Path) -> None:
     code = """if True:
         import ctypes, sys, threading
@@ -183,11 +184,6 @@ def test_l03_a_process_whose_first_thread_has_ended_is_no_zombie(tmp_path: Path)
             Registry(path).acquire("session")
         holder.kill()
     assert Registry(path).acquire("session").previous is not None
-
-
-test_l03_a_process_whose_first_thread_has_ended_is_no_zombie = pytest.mark.skipif(
-    os.uname().machine != "x86_64", reason="the number of the system call is that of x86-64"
-)(test_l03_a_process_whose_first_thread_has_ended_is_no_zombie)
 
 
 def test_a_whole_group_is_terminated_and_the_state_follows() -> None:
@@ -236,12 +232,13 @@ def test_a_lease_that_is_terminated_while_its_child_starts_has_none() -> None:
 
 def test_a_child_that_cannot_be_started_releases_its_lease() -> None:
     registry = Registry()
-    for command, options, error in [
-        (["/no/such/program"], {}, FileNotFoundError),
-        (["true"], {"process_group": 0}, TypeError),
-    ]:
+    cases: list[tuple[str, dict[str, Any], type[Exception]]] = [
+        ("/no/such/program", {}, FileNotFoundError),
+        ("true", {"process_group": 0}, TypeError),
+    ]
+    for program, options, error in cases:
         with registry.register() as lease, pytest.raises(error):
-            asyncio.run(lease.spawn(*command, **options))
+            asyncio.run(lease.spawn(program, **options))
         assert registry.get(lease.id).state == "released"
 
 
