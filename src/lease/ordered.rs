@@ -1,8 +1,6 @@
 //! Where work was ordered, and what a child is told of it.
 
-#[cfg(target_os = "linux")]
 use std::collections::HashMap;
-#[cfg(target_os = "linux")]
 use std::ffi::{OsStr, OsString};
 use std::sync::OnceLock;
 
@@ -102,7 +100,6 @@ pub(super) fn child_env(record: &LeaseRecord) -> [(&'static str, Option<String>)
 }
 
 /// The lease that an environment names: that of a child of ours, or of what the child has started.
-#[cfg(target_os = "linux")]
 pub(super) fn named_lease(environ: &HashMap<OsString, OsString>) -> Option<LeaseId> {
     environ.get(OsStr::new(LEASE_ID))?.to_str()?.parse().ok()
 }

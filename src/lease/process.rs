@@ -68,19 +68,8 @@ impl Identity {
 
     /// The process that has the number `pid` now; the bare number, which proves nothing, if it cannot be seen.
     pub(super) fn of(pid: u32) -> Self {
-        Self::of_any(pid, |_| true)
-    }
-
-    /// As [`of`](Self::of), for a child of this process that somebody may have waited for already: the bare number if
-    /// what has it now is no child of this process.
-    #[cfg(feature = "python")]
-    pub(crate) fn of_own_child(pid: u32) -> Self {
-        Self::of_any(pid, |seen| u32::try_from(seen.parent) == Ok(process::id()))
-    }
-
-    fn of_any(pid: u32, is_it: impl FnOnce(&Seen) -> bool) -> Self {
         let pid = i32::try_from(pid).unwrap_or(0);
-        Self { pid, start_time: Seen::of(pid).filter(is_it).map(|seen| seen.start_time), host: Host::current() }
+        Self::found(pid, Seen::of(pid).map(|seen| seen.start_time), Host::current())
     }
 
     /// As it is known from `/proc` or from what is left of its group.

@@ -3,13 +3,15 @@
 //! A signal goes through a pidfd that was opened before the proof, so that it cannot reach a later process of the same
 //! number. Where the kernel has no pidfds (before Linux 5.3) it goes to the number, right after the proof.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process};
 
 use super::error::NoProof;
+use super::ordered::named_lease;
 use super::process::{Host, Identity, Place, Seen};
 use super::record::LeaseId;
 
@@ -183,14 +185,30 @@ fn open(_pid: Pid) -> Result<OwnedFd, Errno> {
 }
 
 /// The lease in the environment that a process was started with.
-#[cfg(target_os = "linux")]
 fn environ_names(pid: i32) -> Option<LeaseId> {
-    super::ordered::named_lease(&procfs::process::Process::new(pid).ok()?.environ().ok()?)
+    environ(pid).as_ref().and_then(named_lease)
+}
+
+/// The environment that a process was started with; empty for a zombie, `None` if it is not there or not to be read.
+#[cfg(target_os = "linux")]
+fn environ(pid: i32) -> Option<HashMap<OsString, OsString>> {
+    procfs::process::Process::new(pid).ok()?.environ().ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn environ_names(_pid: i32) -> Option<LeaseId> {
+fn environ(_pid: i32) -> Option<HashMap<OsString, OsString>> {
     None
+}
+
+/// The child of this process with the number `pid` that was started for `lease` and that somebody may have waited for
+/// already: the bare number, which proves nothing, if another process may have it by now.
+#[cfg(feature = "python")]
+pub(super) fn own_child(lease: LeaseId, pid: u32) -> Identity {
+    let child = Identity::of(pid);
+    let is_ours = Seen::of(child.pid()).is_some_and(|seen| seen.parent == Pid::as_raw(Some(getpid())));
+    // A child that guards its memory guards its environment as well.
+    let names_another = environ(child.pid()).is_some_and(|environ| named_lease(&environ) != Some(lease));
+    if is_ours && !names_another { child } else { Identity::found(child.pid(), None, child.host().clone()) }
 }
 
 /// The processes that were started for `leases` and carry them in their environment: of each lease the leader of the

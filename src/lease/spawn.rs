@@ -136,8 +136,14 @@ impl Lease {
         Ok(environment.expect("an update that succeeds has run its change"))
     }
 
+    /// As [`started`](Self::started), for a child that somebody else has started in this process, and waits for.
+    #[cfg(feature = "python")]
+    pub(crate) fn started_elsewhere(&self, pid: u32) -> Result<Watch, LeaseError> {
+        self.started(&super::proof::own_child(self.id, pid))
+    }
+
     /// Records the child that was started, or kills it if it cannot be recorded.
-    pub(crate) fn started(&self, process: &Identity) -> Result<Watch, LeaseError> {
+    fn started(&self, process: &Identity) -> Result<Watch, LeaseError> {
         // Before it runs for others, so that nobody takes it to be unattended.
         let watch = Watch::new(self.registry.clone(), self.id);
         let recorded = self.registry.update(self.id, |record| record.start(process.clone()));

@@ -293,7 +293,7 @@ impl PendingLease {
     /// Record the child that was started, and return who waits for it.
     #[pyo3(signature = (pid, /))]
     fn started(&self, py: Python<'_>, pid: u32) -> PyResult<LeaseWatch> {
-        let watch = py.detach(|| self.lease.started(&Identity::of_own_child(pid)))?;
+        let watch = py.detach(|| self.lease.started_elsewhere(pid))?;
         Ok(LeaseWatch(std::sync::Mutex::new(Some(watch))))
     }
 }

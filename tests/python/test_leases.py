@@ -53,9 +53,43 @@ def test_a_child_is_recorded_and_told_where_it_was_ordered() -> None:
     assert (record.state, record.returncode, record.command) == ("exited", 0, ["env"])
     assert (record.owner_kind, record.owner_id, record.project_root, record.run_id) == ("user", "u7", "/srv", "R0")
     assert record.holder.pid == os.getpid()
-    assert record.process is not None
-    assert record.process.start_time is not None
     assert "env" not in repr(record)
+
+
+def test_a_process_is_recorded_with_its_start_and_one_that_has_ended_before_with_its_number_alone() -> None:
+    registry = Registry()
+
+    async def main() -> None:
+        child = await spawn("cat", registry=registry, stdin=asyncio.subprocess.PIPE)
+        start_time = int(Path(f"/proc/{child.process.pid}/stat").read_text().rpartition(") ")[2].split()[19])
+        assert registry.get(child.lease).process == (child.process.pid, start_time)
+        assert child.process.stdin is not None
+        child.process.stdin.close()
+        assert await child.wait() == 0
+
+    asyncio.run(main())
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    native = _core.LeaseRegistry(None)
+    for pid in [ended.pid, os.getppid()]:
+        lease = native.register(None, None, None)
+        lease.started(pid)
+        assert native.get(lease.id)["process"] == (pid, None)
+
+
+def test_a_child_of_another_lease_is_not_taken_for_the_own_one() -> None:
+    native = _core.LeaseRegistry(None)
+    mine, other = (native.register(None, None, None) for _ in range(2))
+    environment = dict(os.environ) | {"OMNIUS_PROCESS_LEASE_ID": other.id}
+    with subprocess.Popen(["sleep", "300"], env=environment, process_group=0) as child:
+        mine.started(child.pid)
+        assert native.get(mine.id)["process"] == (child.pid, None)
+        assert native.terminate(mine.id, None, None, 0) == [
+            (mine.id, "no proof", "the process could not be identified when the lease was recorded")
+        ]
+        assert child.poll() is None
+        other.started(child.pid)
+        assert native.terminate(other.id, None, None, 60) == [(other.id, "ended", None)]
 
 
 def test_l07_an_owner_is_never_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
