@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 HERE := $(CURDIR)
 RUST := Cargo.toml Cargo.lock build.rs pyproject.toml $(shell find src -name '*.rs')
+FEATURES := http,schema,sqlite,tower,tracing
 INTERPRETERS := 3.11 3.12 3.13 3.14
 FORKS := $(wildcard ../shared/oracles/session_context_*.py)
 
@@ -26,7 +27,7 @@ parity-all: $(VENV)/built ## the session module of every release of Hermes, and 
 
 .PHONY: test
 test: $(VENV)/built ## all tests, Rust and Python (PYTEST="options")
-	cargo test --locked --quiet --features http,sqlite,tracing
+	cargo test --locked --quiet --features $(FEATURES)
 	$(BIN)/python -m pytest $(PYTEST)
 
 .PHONY: test-all
@@ -38,7 +39,7 @@ lint: $(VENV)/built ## formatting, clippy, ruff, strict mypy, and the stubs agai
 	cargo fmt --check
 	cargo clippy --locked --all-targets --quiet -- -D warnings
 	cargo clippy --locked --features lease --quiet -- -D warnings
-	cargo clippy --locked --all-targets --features http,sqlite,tracing --quiet -- -D warnings
+	cargo clippy --locked --all-targets --features $(FEATURES) --quiet -- -D warnings
 	PYO3_PYTHON="$(HERE)/$(BIN)/python" cargo clippy --locked --features python --quiet -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -62,7 +63,7 @@ mutants: $(VENV)/built ## plant each fault of tests/mutants and see parity find 
 
 .PHONY: docs
 docs: ## the crate's documentation, without warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --features http,sqlite,tracing
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --features $(FEATURES)
 
 .PHONY: lock
 lock: $(VENV)/installed ## renew the lock files of both languages

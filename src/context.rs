@@ -8,20 +8,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::{self, Id};
 
 use crate::error::NotInScope;
+use crate::run::OmniusRunContext;
 use crate::state::SessionState;
 
 /// The one immutable value that a task carries. Cheap to clone; writing makes a new one.
 #[derive(Debug, Clone)]
 pub struct Context {
     session: SessionState,
-    /// Trips when the scope ends in which the session was entered; `None` where nothing was entered.
-    ended: Option<Arc<AtomicBool>>,
+    /// Trips when the scope ends in which the session was entered; `None` where none was.
+    session_ended: Option<Arc<AtomicBool>>,
+    run: Option<Arc<OmniusRunContext>>,
+    /// The same for the run.
+    run_ended: Option<Arc<AtomicBool>>,
 }
 
 /// Two contexts are equal if they carry the same.
 impl PartialEq for Context {
     fn eq(&self, other: &Self) -> bool {
-        self.session == other.session
+        self.session == other.session && self.run == other.run
     }
 }
 
@@ -87,14 +91,14 @@ pub(crate) fn enter<R>(scope: &mut Option<Entered>, f: impl FnOnce() -> R) -> R 
 }
 
 impl Context {
-    pub(crate) fn new(session: SessionState) -> Self {
-        Self { session, ended: None }
+    pub(crate) fn new(session: SessionState, run: Option<Arc<OmniusRunContext>>) -> Self {
+        Self { session, session_ended: None, run, run_ended: None }
     }
 
     /// A context in which nothing is bound.
     #[must_use]
     pub fn unbound() -> Self {
-        Self::new(SessionState::unbound())
+        Self::new(SessionState::unbound(), None)
     }
 
     /// The context of the innermost scope, or one that has nothing bound where none is entered.
@@ -117,10 +121,16 @@ impl Context {
         &self.session
     }
 
-    /// Whether the scope has ended in which the session was entered.
+    /// The run for which the task works, if one was entered.
+    #[must_use]
+    pub fn run(&self) -> Option<&Arc<OmniusRunContext>> {
+        self.run.as_ref()
+    }
+
+    /// Whether the scope has ended in which the session or the run was entered.
     ///
-    /// A bound callback and an inherited task may outlive that scope: they still have its session, and can tell by this
-    /// that nobody waits for them there. False where nothing was entered.
+    /// A bound callback and an inherited task may outlive that scope: they still have what it entered, and can tell by
+    /// this that nobody waits for them there. False where nothing was entered.
     ///
     /// ```
     /// use hermes_env_bridge::{Context, Session};
@@ -134,12 +144,17 @@ impl Context {
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.ended.as_ref().is_some_and(|ended| ended.load(Ordering::Acquire))
+        [&self.session_ended, &self.run_ended].into_iter().flatten().any(|ended| ended.load(Ordering::Acquire))
     }
 
-    /// Makes this the context of a scope that ends when what is returned is dropped.
-    pub(crate) fn begin(&mut self) -> Ending {
-        Ending(self.ended.insert(Arc::default()).clone())
+    /// The same with another session, which ends with `ending`.
+    pub(crate) fn with_session(self, session: SessionState, ending: &Ending) -> Self {
+        Self { session, session_ended: ending.0.clone(), ..self }
+    }
+
+    /// The same with another run, which ends with `ending`.
+    pub(crate) fn with_run(self, run: Arc<OmniusRunContext>, ending: &Ending) -> Self {
+        Self { run: Some(run), run_ended: ending.0.clone(), ..self }
     }
 
     /// Puts what `change` makes of the current session in its place, for `verb`.
@@ -157,12 +172,29 @@ impl Context {
     }
 }
 
-/// Ends a scope when it is dropped.
+/// Ends what a scope has entered: when it is told to, and when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Ending(Arc<AtomicBool>);
+pub(crate) struct Ending(Option<Arc<AtomicBool>>);
+
+impl Ending {
+    pub(crate) fn new() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// That of a scope which hands on what was entered elsewhere.
+    pub(crate) fn of_nothing() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn end(&self) {
+        if let Some(ended) = &self.0 {
+            ended.store(true, Ordering::Release);
+        }
+    }
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        self.end();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::panic::Location;
 
 /// A verb that changes the session was called where no scope is entered; nothing was changed.
 ///
@@ -101,6 +102,9 @@ pub enum SnapshotError {
         /// The field.
         name: String,
     },
+    /// The run is no run context.
+    #[error(transparent)]
+    Run(#[from] RunContextError),
     /// A field or variable is not known here, and unknown ones are refused.
     #[error("the snapshot has {name:?}, which is not known here; read it with Unknown::Keep, or update the reader")]
     Unknown {
@@ -138,4 +142,86 @@ pub enum CarrierError {
     /// The entries are no snapshot.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+}
+
+/// A run context that cannot be. Nothing was entered.
+///
+/// A field goes by its name in JSON. The messages name fields, never values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunContextError {
+    /// The input is not the JSON of an object.
+    #[error("not the JSON of a run context: {reason}; OmniusRunContext::to_json writes it")]
+    Malformed {
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// A field is missing that every run has.
+    #[error("the run context has no {field}; state it")]
+    Missing {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field is there twice, so that one of the two would be lost.
+    #[error("the run context has {field} twice; leave one of them out")]
+    Twice {
+        /// The field.
+        field: String,
+    },
+    /// A text is empty.
+    #[error("{field} of the run context is empty; state it, or leave it out if it is optional")]
+    Empty {
+        /// The field.
+        field: &'static str,
+    },
+    /// A text has a NUL in it, which no environment variable can hold.
+    #[error("{field} of the run context has a NUL in it; take it out")]
+    Nul {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field that is a text is none.
+    #[error("{field} of the run context is no text; give a string of Unicode characters")]
+    NotText {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field that is an object is none.
+    #[error("{field} of the run context is no object")]
+    NotAnObject {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field that is one of some names is none of them.
+    #[error("{field} of the run context is none of {names}")]
+    NoneOf {
+        /// The field.
+        field: &'static str,
+        /// What it can be.
+        names: &'static str,
+    },
+    /// An id is no integer of 64 bits.
+    #[error("{field} of the run context is no id; give an integer of 64 bits, or its decimal text")]
+    NotAnId {
+        /// The field.
+        field: &'static str,
+    },
+    /// An id is a number that JavaScript may have rounded.
+    #[error("{field} of the run context is a number beyond 2^53 - 1, which JavaScript rounds; give its decimal text")]
+    NotExact {
+        /// The field.
+        field: &'static str,
+    },
+}
+
+/// A run context is needed where none is entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{caller} needs a run context, and none is entered here; enter one where the run starts, with \
+     run_with_omnius_context or an adapter of hermes_env_bridge::entry, and start its tasks with \
+     hermes_env_bridge::spawn and its callbacks with bind, since plain tokio::spawn hands nothing on"
+)]
+pub struct NoRunContext {
+    /// Where it is needed.
+    pub caller: &'static Location<'static>,
 }

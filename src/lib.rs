@@ -10,6 +10,7 @@
 //!   it, *set* has a value.
 //! - [`set_session_vars`], [`clear_session_vars`] and [`reset_session_vars`] are Hermes' verbs. They change the
 //!   innermost scope's value, which belongs to that task alone; outside a scope they are an error.
+//! - [`OmniusRunContext`] says which run the task works for; [`run_with_omnius_context`] enters it, beside the session.
 //! - [`explain`] says which layer answers a read here, what a child process would get, and why.
 //!
 //! ```
@@ -52,6 +53,7 @@ pub mod lease;
 mod names;
 #[cfg(feature = "python")]
 mod python;
+mod run;
 mod scope;
 mod session;
 mod shape;
@@ -65,9 +67,16 @@ pub mod var;
 pub use carrier::{Extractor, Injector, MAX_HEADER_BYTES, SESSION_HEADER, extract, inject};
 pub use context::Context;
 pub use cwd::{configured_cwd, resolve_cwd};
-pub use error::{CarrierError, NotInScope, NotUnicode, SnapshotError, UnknownName};
+pub use error::{CarrierError, NoRunContext, NotInScope, NotUnicode, RunContextError, SnapshotError, UnknownName};
 pub use explain::{Explanation, ForChild, Layer, explain, explain_all, explain_with_value};
 pub use names::{Group, VARIABLES, Variable};
+pub use run::{
+    ChatId, ChatType, OmniusRunContext, RunContextBuilder, Surface, TelegramRunContext, TelegramRunContextBuilder,
+    entry, get_omnius_run_context, get_telegram_run_context, require_omnius_run_context, run_with_omnius_context,
+    run_with_omnius_context_sync,
+};
+#[cfg(feature = "tower")]
+pub use run::{RunBody, RunLayer, RunResponse, RunService};
 pub use scope::{Scope, WithSession, bind, bind_fn, bind_mut};
 pub use session::{
     NON_MESSAGING_SESSION_SURFACES, Session, async_delivery_supported, clear_session_vars, declare_stateless_channel,
@@ -84,3 +93,8 @@ pub use trace::session_span;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The Rust of the document on run contexts, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/architecture/run-context.md")]
+struct RunContextDocument;

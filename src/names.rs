@@ -109,6 +109,9 @@ pub(crate) const ASYNC_DELIVERY: &str = "HERMES_SESSION_ASYNC_DELIVERY";
 /// it.
 pub(crate) const SESSION_CWD: &str = "HERMES_SESSION_CWD";
 
+/// The JSON of the run context, where it is a variable beside the others: in a mapping.
+pub(crate) const RUN_CONTEXT: &str = "OMNIUS_RUN_CONTEXT";
+
 /// The working directory that the whole process states; the session's own goes before it.
 pub(crate) const PROCESS_CWD: &str = "TERMINAL_CWD";
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context as Poller, Poll, ready};
 
 use futures_core::Stream;
@@ -10,7 +11,9 @@ use futures_sink::Sink;
 use pin_project_lite::pin_project;
 
 use crate::context::{Context, Ending, Entered, enter};
+use crate::run::OmniusRunContext;
 use crate::session::Session;
+use crate::state::SessionState;
 
 pin_project! {
     /// A future, stream or sink that runs inside a scope: the context is in place on each poll, and while what is
@@ -19,9 +22,11 @@ pin_project! {
     /// Made by [`Context::scope`], [`Session::scope`] and [`WithSession`].
     #[must_use = "futures, streams and sinks do nothing unless polled"]
     pub struct Scope<T> {
-        // `None` while it is entered, and only then.
+        // What it states of the context until it is first entered, and `None` from then on.
+        stated: Option<Stated>,
+        // `None` before it is first entered, and while it is.
         entered: Option<Entered>,
-        ending: Option<Ending>,
+        ending: Ending,
         // `None` once the scope's own drop has taken it out, after which nothing polls.
         #[pin]
         inner: Option<T>,
@@ -30,8 +35,41 @@ pin_project! {
     impl<T> PinnedDrop for Scope<T> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
+            resolve(this.stated, this.entered, this.ending);
             enter(this.entered, || this.inner.set(None));
         }
+    }
+}
+
+/// What a scope states of its context. The rest is that of the scope in which it is first polled, so that scopes nest
+/// in either order.
+#[derive(Debug, Clone)]
+enum Stated {
+    Whole(Context),
+    Session(SessionState),
+    Run(Arc<OmniusRunContext>),
+}
+
+impl Stated {
+    fn over_current(self, ending: &Ending) -> Context {
+        match self {
+            Self::Whole(context) => context,
+            Self::Session(session) => Context::current().with_session(session, ending),
+            Self::Run(run) => Context::current().with_run(run, ending),
+        }
+    }
+}
+
+/// Runs `f` for `run`, with the session that is current.
+pub(crate) fn sync_scope_of_run<R>(run: Arc<OmniusRunContext>, f: impl FnOnce() -> R) -> R {
+    let ending = Ending::new();
+    Stated::Run(run).over_current(&ending).sync_scope(f)
+}
+
+/// Makes what is stated the context of the scope, if that has not happened yet.
+fn resolve(stated: &mut Option<Stated>, entered: &mut Option<Entered>, ending: &Ending) {
+    if let Some(stated) = stated.take() {
+        *entered = Some(Entered::new(stated.over_current(ending)));
     }
 }
 
@@ -39,27 +77,55 @@ pin_project! {
 const DROPPED: &str = "only the drop takes out what is inside";
 
 impl<T> Scope<T> {
-    fn new(context: Context, ending: Option<Ending>, inner: T) -> Self {
-        Self { entered: Some(Entered::new(context)), ending, inner: Some(inner) }
+    fn new(stated: Stated, ending: Ending, inner: T) -> Self {
+        Self { stated: Some(stated), entered: None, ending, inner: Some(inner) }
+    }
+
+    pub(crate) fn of_run(run: Arc<OmniusRunContext>, inner: T) -> Self {
+        Self::new(Stated::Run(run), Ending::new(), inner)
+    }
+
+    pub(crate) fn of_context(context: Context, ending: Ending, inner: T) -> Self {
+        Self::new(Stated::Whole(context), ending, inner)
+    }
+
+    /// A scope that goes on where this one is, with something else inside. This one's end is then not the end of what it
+    /// has entered.
+    #[cfg(feature = "tower")]
+    pub(crate) fn hand_over<U>(self: Pin<&mut Self>, inner: U) -> Scope<U> {
+        let context = self.context();
+        let ending = std::mem::replace(self.project().ending, Ending::of_nothing());
+        Scope::of_context(context, ending, inner)
+    }
+
+    /// What is inside.
+    #[cfg(feature = "tower")]
+    pub(crate) fn inner(&self) -> &T {
+        self.inner.as_ref().expect(DROPPED)
     }
 
     /// The context as it is inside: the one that was entered, or what the verbs have made of it since.
     #[must_use]
     pub fn context(&self) -> Context {
-        self.entered.as_ref().map_or_else(Context::current, |entered| entered.context().clone())
+        match (&self.stated, &self.entered) {
+            (Some(stated), _) => stated.clone().over_current(&self.ending),
+            (None, Some(entered)) => entered.context().clone(),
+            (None, None) => Context::current(),
+        }
     }
 
     /// Runs `poll` on what is inside, in the scope, and ends the scope when that `is_last`.
-    fn poll_inside<R>(
+    pub(crate) fn poll_inside<R>(
         self: Pin<&mut Self>,
         poll: impl FnOnce(Pin<&mut T>) -> Poll<R>,
         is_last: impl FnOnce(&R) -> bool,
     ) -> Poll<R> {
         let this = self.project();
         let inner = this.inner.as_pin_mut().expect(DROPPED);
+        resolve(this.stated, this.entered, this.ending);
         let result = ready!(enter(this.entered, || poll(inner)));
         if is_last(&result) {
-            *this.ending = None;
+            this.ending.end();
         }
         Poll::Ready(result)
     }
@@ -95,6 +161,7 @@ impl<S: Sink<Item>, Item> Sink<Item> for Scope<S> {
     fn start_send(self: Pin<&mut Self>, item: Item) -> Result<(), S::Error> {
         let this = self.project();
         let sink = this.inner.as_pin_mut().expect(DROPPED);
+        resolve(this.stated, this.entered, this.ending);
         enter(this.entered, || sink.start_send(item))
     }
 
@@ -131,7 +198,7 @@ impl Context {
     /// # }
     /// ```
     pub fn scope<T>(self, inner: T) -> Scope<T> {
-        Scope::new(self, None, inner)
+        Scope::new(Stated::Whole(self), Ending::of_nothing(), inner)
     }
 
     /// Runs `f` with this context and returns what it returns; the caller's own is back afterwards, also on a panic.
@@ -317,7 +384,8 @@ impl Session {
     /// Wraps a future, stream or sink so that it runs as this session, and trips the
     /// [latch](crate::session_context_engaged).
     ///
-    /// The session replaces the caller's for what is inside alone; see [`Context::scope`].
+    /// The session replaces the caller's for what is inside alone; see [`Context::scope`]. The run is that of the scope
+    /// in which this is first polled, and stays.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -329,11 +397,10 @@ impl Session {
     /// # }
     /// ```
     pub fn scope<T>(self, inner: T) -> Scope<T> {
-        let (context, ending) = self.enter();
-        Scope::new(context, Some(ending), inner)
+        Scope::new(Stated::Session(self.enter()), Ending::new(), inner)
     }
 
-    /// Runs `f` as this session, and trips the [latch](crate::session_context_engaged).
+    /// Runs `f` as this session, and trips the [latch](crate::session_context_engaged). The run stays as it is.
     ///
     /// ```
     /// use hermes_env_bridge::{Session, get_session_env};
@@ -342,7 +409,7 @@ impl Session {
     /// assert_eq!(chat, "42");
     /// ```
     pub fn sync_scope<R>(self, f: impl FnOnce() -> R) -> R {
-        let (context, _ending) = self.enter();
-        context.sync_scope(f)
+        let ending = Ending::new();
+        Stated::Session(self.enter()).over_current(&ending).sync_scope(f)
     }
 }

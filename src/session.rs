@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::context::{Context, Ending};
+use crate::context::Context;
 use crate::environ::{Environ, ProcessEnviron};
 use crate::error::{NotInScope, NotUnicode, UnknownName};
 use crate::names::{BOARD_TASK, PROCESS_PLATFORM, VARIABLES, each_variable, position};
@@ -95,6 +95,14 @@ impl Session {
         Ok(session)
     }
 
+    /// States what a keyword of the table binds.
+    pub(crate) fn with(mut self, keyword: &str, value: &str) -> Self {
+        if let Some(at) = VARIABLES.iter().position(|variable| variable.keyword == Some(keyword)) {
+            self.given[at] = Some(VarState::bound(value));
+        }
+        self
+    }
+
     /// States whether a completion can be delivered after the turn. It can, unless this says otherwise.
     pub fn async_delivery(self, supported: bool) -> Self {
         Self { no_async_delivery: !supported, ..self }
@@ -106,12 +114,10 @@ impl Session {
         Self { cwd: Value::new(cwd.trim_matches(is_space)), ..self }
     }
 
-    /// The context of a scope that is this session's, and what ends it. Trips the latch.
-    pub(crate) fn enter(self) -> (Context, Ending) {
+    /// What a scope of this session holds. Trips the latch.
+    pub(crate) fn enter(self) -> SessionState {
         engage();
-        let mut context = Context::new(self.bind_over(&SessionState::unbound()));
-        let ending = context.begin();
-        (context, ending)
+        self.bind_over(&SessionState::unbound())
     }
 
     fn bind_over(mut self, state: &SessionState) -> SessionState {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::iter;
+use std::sync::Arc;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -10,7 +11,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::context::Context;
 use crate::error::SnapshotError;
-use crate::names::{ASYNC_DELIVERY, SESSION_CWD};
+use crate::names::{ASYNC_DELIVERY, RUN_CONTEXT, SESSION_CWD};
+use crate::run::OmniusRunContext;
 use crate::session::engage;
 use crate::shape::Shape;
 use crate::state::{SessionState, Value, VarState};
@@ -18,10 +20,11 @@ use crate::state::{SessionState, Value, VarState};
 /// The version of the JSON form.
 const VERSION: u64 = 1;
 
-/// What a session held at one moment, as plain data that keeps the three states apart.
+/// What a context held at one moment, as plain data that keeps the three states apart.
 ///
-/// The JSON form is `{"version": 1, "session": {NAME: TEXT, …}, "async_delivery": BOOL, "cwd": TEXT}`: a variable that
-/// is unset is not there, one that is cleared is `""`; what is unstated is not there. Fields and variables that this
+/// The JSON form is `{"version": 1, "session": {NAME: TEXT, …}, "async_delivery": BOOL, "cwd": TEXT, "run": {…}}`: a
+/// variable that is unset is not there, one that is cleared is `""`; what is unstated is not there. The run has the form
+/// of [`OmniusRunContext::to_json`]. Fields and variables that this
 /// version does not know are kept, and written again, unless [`Limits::unknown`] refuses them.
 ///
 /// Values may be secrets: `Debug` shows names and states, JSON and mappings have the values.
@@ -43,6 +46,7 @@ pub struct Snapshot {
     variables: BTreeMap<String, VarState>,
     async_delivery: Option<bool>,
     cwd: Option<Value>,
+    run: Option<Arc<OmniusRunContext>>,
     /// Fields that this version does not know.
     unknown: Map<String, Json>,
 }
@@ -78,7 +82,8 @@ impl Default for Limits {
 /// One difference between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The variable; `HERMES_SESSION_ASYNC_DELIVERY` and `HERMES_SESSION_CWD` stand for what is stated beside them.
+    /// The variable; `HERMES_SESSION_ASYNC_DELIVERY`, `HERMES_SESSION_CWD` and `OMNIUS_RUN_CONTEXT` stand for what is
+    /// stated beside them.
     pub name: String,
     /// What the first snapshot holds.
     pub before: VarState,
@@ -113,13 +118,14 @@ impl Snapshot {
         if session.is_bound() {
             engage();
         }
-        Context::new(session)
+        Context::new(session, self.run.clone())
     }
 
     /// The variables and fields that this version does not know.
     pub fn unknown_names(&self) -> impl Iterator<Item = &str> {
         let variables = self.variables.keys().filter(|name| Shape::TABLE.position(name).is_none());
-        variables.chain(self.unknown.keys()).map(String::as_str)
+        let run = self.run.iter().flat_map(|run| run.unknown_names());
+        variables.chain(self.unknown.keys()).map(String::as_str).chain(run)
     }
 
     /// What differs between this and `other`, in the order of names.
@@ -148,14 +154,17 @@ impl Snapshot {
 
     /// The snapshot as a map of text: a variable that is unset is not there, one that is cleared is `""`.
     ///
-    /// What is stated beside the variables stands under `HERMES_SESSION_ASYNC_DELIVERY` (`1` or `0`) and
-    /// `HERMES_SESSION_CWD`. Fields that this version does not know are no text and are not there.
+    /// What is stated beside the variables stands under `HERMES_SESSION_ASYNC_DELIVERY` (`1` or `0`),
+    /// `HERMES_SESSION_CWD` and `OMNIUS_RUN_CONTEXT` (the run's JSON). Fields that this version does not know are no text and are not there.
     #[must_use]
     pub fn to_mapping(&self) -> BTreeMap<String, String> {
         let variables = self.variables.iter().filter_map(|(name, state)| Some((name.as_str(), state.as_bound()?)));
         let async_delivery = self.async_delivery.map(|supported| (ASYNC_DELIVERY, if supported { "1" } else { "0" }));
         let cwd = self.cwd.as_deref().map(|cwd| (SESSION_CWD, cwd));
-        variables.chain(async_delivery).chain(cwd).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        let run = self.run.as_ref().map(|run| run.to_json());
+        let run = run.as_deref().map(|run| (RUN_CONTEXT, run));
+        let entries = variables.chain(async_delivery).chain(cwd).chain(run);
+        entries.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
     /// The snapshot of a map as [`to_mapping`](Self::to_mapping) makes it. Names that this version does not know are
@@ -164,7 +173,8 @@ impl Snapshot {
     /// # Errors
     ///
     /// [`SnapshotError::Duplicate`] for a name that is there twice, [`SnapshotError::NotBoolean`] where
-    /// `HERMES_SESSION_ASYNC_DELIVERY` is neither `1` nor `0`.
+    /// `HERMES_SESSION_ASYNC_DELIVERY` is neither `1` nor `0`, [`SnapshotError::Run`] where `OMNIUS_RUN_CONTEXT` is no
+    /// run context.
     pub fn from_mapping<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, SnapshotError> {
         let mut snapshot = Self::default();
         let mut seen = std::collections::BTreeSet::new();
@@ -174,6 +184,7 @@ impl Snapshot {
             }
             match (name, value) {
                 (SESSION_CWD, cwd) => snapshot.cwd = Value::new(cwd),
+                (RUN_CONTEXT, run) => snapshot.run = Some(OmniusRunContext::from_json(run)?.into()),
                 (ASYNC_DELIVERY, "1") => snapshot.async_delivery = Some(true),
                 (ASYNC_DELIVERY, "0") => snapshot.async_delivery = Some(false),
                 (ASYNC_DELIVERY, _) => return Err(SnapshotError::NotBoolean { name: name.to_owned() }),
@@ -204,8 +215,9 @@ impl Snapshot {
             return Err(SnapshotError::TooLarge { size: json.len(), limit: limits.bytes });
         }
         let snapshot: Self = serde_json::from_str(json).map_err(|error| malformed(&error))?;
+        let run = snapshot.run.as_ref().map(|run| run.depth());
         // The object itself, and that of the variables.
-        let depth = 1 + snapshot.unknown.values().map(depth).max().unwrap_or(0).max(1);
+        let depth = 1 + snapshot.unknown.values().map(depth).chain(run).max().unwrap_or(0).max(1);
         if depth > limits.depth {
             return Err(SnapshotError::TooDeep { depth, limit: limits.depth });
         }
@@ -226,6 +238,7 @@ impl From<&Context> for Snapshot {
             variables: bound.map(|(name, state)| (name.to_owned(), state.clone())).collect(),
             async_delivery: session.async_delivery(),
             cwd: session.cwd().and_then(Value::new),
+            run: context.run().cloned(),
             unknown: Map::new(),
         }
     }
@@ -258,7 +271,11 @@ impl fmt::Debug for Snapshot {
         for (name, state) in &self.variables {
             let _ = map.entry(name, &format_args!("{}", state.as_str()));
         }
-        let stated = [(ASYNC_DELIVERY, self.async_delivery.is_some()), (SESSION_CWD, self.cwd.is_some())];
+        let stated = [
+            (ASYNC_DELIVERY, self.async_delivery.is_some()),
+            (SESSION_CWD, self.cwd.is_some()),
+            (RUN_CONTEXT, self.run.is_some()),
+        ];
         for (name, _) in stated.into_iter().filter(|(_, stated)| *stated) {
             let _ = map.entry(&name, &format_args!("set"));
         }
@@ -287,6 +304,9 @@ impl Serialize for Snapshot {
         }
         if let Some(cwd) = self.cwd.as_deref() {
             object.serialize_entry("cwd", cwd)?;
+        }
+        if let Some(run) = self.run.as_deref() {
+            object.serialize_entry("run", run)?;
         }
         for (name, field) in &self.unknown {
             object.serialize_entry(name, field)?;
@@ -323,6 +343,7 @@ impl<'de> Deserialize<'de> for Snapshot {
                             Json::Null => {}
                             _ => return Err(de::Error::custom(SnapshotError::NotText { name })),
                         },
+                        "run" => snapshot.run = fields.next_value::<Option<OmniusRunContext>>()?.map(Arc::new),
                         _ => drop(snapshot.unknown.insert(name.clone(), fields.next_value()?)),
                     }
                     if !seen.insert(name.clone()) {

@@ -1,10 +1,10 @@
 """The native part of the package. Private: import from ``hermes_env_bridge``."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token as _Token
 from os import PathLike
 from types import GenericAlias, ModuleType
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar, final, overload
+from typing import Any, ClassVar, Generic, Literal, NoReturn, TypeVar, final, overload
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -12,6 +12,88 @@ _D = TypeVar("_D")
 __version__: str
 NON_MESSAGING_SESSION_SURFACES: frozenset[str]
 VARIABLES: tuple[tuple[str, str | None], ...]
+
+_Surface = Literal["tui", "telegram", "api", "scheduler", "background"]
+_ChatType = Literal["private", "group", "supergroup", "channel"]
+
+@final
+class OmniusRunContext:
+    __match_args__: ClassVar[tuple[str, ...]]
+    def __new__(
+        cls,
+        *,
+        run_id: str,
+        surface: _Surface,
+        project_root: str | None = None,
+        owner_kind: str | None = None,
+        owner_id: str | None = None,
+        telegram: TelegramRunContext | None = None,
+    ) -> OmniusRunContext: ...
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def surface(self) -> _Surface: ...
+    @property
+    def project_root(self) -> str | None: ...
+    @property
+    def owner_kind(self) -> str | None: ...
+    @property
+    def owner_id(self) -> str | None: ...
+    @property
+    def telegram(self) -> TelegramRunContext | None: ...
+    def replace(self, **changes: Any) -> OmniusRunContext: ...
+    def __replace__(self, **changes: Any) -> OmniusRunContext: ...
+    def to_json(self) -> str: ...
+    @staticmethod
+    def from_json(json: str, /) -> OmniusRunContext: ...
+    def to_session_vars(self) -> dict[str, Any]: ...
+    @staticmethod
+    def from_session_vars(
+        bound: Mapping[str, str], *, run_id: str, tool_context: str | None = None, project_root: str | None = None
+    ) -> OmniusRunContext: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[Callable[[str], OmniusRunContext], tuple[str]]: ...
+
+@final
+class TelegramRunContext:
+    __match_args__: ClassVar[tuple[str, ...]]
+    def __new__(
+        cls,
+        *,
+        chat_id: int | str,
+        chat_type: _ChatType,
+        message_id: int | None = None,
+        thread_id: int | None = None,
+        user_id: int | None = None,
+        username: str | None = None,
+        session_key: str,
+        tool_context: str,
+    ) -> TelegramRunContext: ...
+    @property
+    def chat_id(self) -> int | str: ...
+    @property
+    def chat_type(self) -> _ChatType: ...
+    @property
+    def message_id(self) -> int | None: ...
+    @property
+    def thread_id(self) -> int | None: ...
+    @property
+    def user_id(self) -> int | None: ...
+    @property
+    def username(self) -> str | None: ...
+    @property
+    def session_key(self) -> str: ...
+    @property
+    def tool_context(self) -> str: ...
+    def replace(self, **changes: Any) -> TelegramRunContext: ...
+    def __replace__(self, **changes: Any) -> TelegramRunContext: ...
+    def to_json(self) -> str: ...
+    @staticmethod
+    def from_json(json: str, /) -> TelegramRunContext: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[Callable[[str], TelegramRunContext], tuple[str]]: ...
 
 @final
 class SessionVar(Generic[_T]):
@@ -130,10 +212,12 @@ __all__ = [
     "LeaseCompletions",
     "LeaseRegistry",
     "LeaseWatch",
+    "OmniusRunContext",
     "PendingLease",
     "SessionToken",
     "SessionVar",
     "Slot",
+    "TelegramRunContext",
     "__version__",
     "async_delivery",
     "bind",

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from hermes_env_bridge import _core
+from hermes_env_bridge.run_context import get_omnius_run_context
 
 Owner = tuple[str | None, str]
 """The kind of an owner, such as ``user`` or ``job``, and its id, unique among those of its kind."""
@@ -396,7 +397,16 @@ def _ordered(
     run_id: str | None, owner: Owner | None, project_root: str | None
 ) -> tuple[str | None, Owner | None, str | None]:
     """Where work is ordered: what is given, else what the current run says."""
-    return run_id, owner, project_root
+    run = get_omnius_run_context()
+    if run is None:
+        return run_id, owner, project_root
+    if owner is None and run.owner_id is not None:
+        owner = run.owner_kind, run.owner_id
+    return (
+        run.run_id if run_id is None else run_id,
+        owner,
+        run.project_root if project_root is None else project_root,
+    )
 
 
 __all__ = [

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::LeaseError;
 use super::record::{LeaseId, LeaseRecord};
+use crate::run::get_omnius_run_context;
 
 const LEASE_ID: &str = "OMNIUS_PROCESS_LEASE_ID";
 const OWNER_ID: &str = "OMNIUS_OWNER_ID";
@@ -42,7 +43,13 @@ impl Ordered {
     /// What the current run says; empty outside any run.
     #[must_use]
     pub fn current() -> Self {
-        Self::default()
+        get_omnius_run_context().map_or_else(Self::default, |run| Self {
+            run_id: Some(run.run_id().to_owned()),
+            // A kind of owner with no id is nobody.
+            owner_kind: run.owner_id().and(run.owner_kind()).map(str::to_owned),
+            owner_id: run.owner_id().map(str::to_owned),
+            project_root: run.project_root().map(str::to_owned),
+        })
     }
 
     /// With this run instead.

@@ -14,6 +14,7 @@ mod explain;
 mod import;
 mod latch;
 mod lease;
+mod run;
 mod slot;
 mod token;
 mod var;
@@ -36,6 +37,8 @@ mod extension {
     use super::latch::{engaged, set_engaged, set_live};
     #[pymodule_export]
     use super::lease::{LeaseCompletions, LeaseRegistry, LeaseWatch, PendingLease, inherited_lineage};
+    #[pymodule_export]
+    use super::run::{Run, Telegram};
     #[pymodule_export]
     use super::slot::Slot;
     #[pymodule_export]

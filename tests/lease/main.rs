@@ -5,4 +5,5 @@ mod helper;
 mod holder;
 mod lineage;
 mod registry;
+mod run;
 mod terminate;

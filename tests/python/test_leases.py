@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from conftest import run_python
 
-from hermes_env_bridge import _core
+from hermes_env_bridge import OmniusRunContext, _core, entry, run_with_omnius_context
 from hermes_env_bridge.leases import LeaseHeldError, LeaseRecord, Registry, inherited_lineage, spawn
 
 NAMES = ["OMNIUS_OWNER_ID", "OMNIUS_PROCESS_LEASE_ID", "OMNIUS_PROJECT_ROOT", "OMNIUS_RUN_ID"]
@@ -90,6 +90,30 @@ def test_a_child_of_another_lease_is_not_taken_for_the_own_one() -> None:
         assert child.poll() is None
         other.started(child.pid)
         assert native.terminate(other.id, None, None, 60) == [(other.id, "ended", None)]
+
+
+@pytest.mark.parametrize("surface", ["api", "background", "tui", "scheduler"])
+def test_phase_4_children_have_their_owner_without_the_call_site_saying_so(surface: str) -> None:
+    registry = Registry()
+
+    async def work() -> tuple[str, dict[str, str]]:
+        return await asyncio.create_task(environment(registry))
+
+    enter = getattr(entry, surface)(owner_kind="user", owner_id="u7", project_root="/srv")
+    lease, variables = asyncio.run(enter(work)())
+    record = registry.get(lease)
+    assert (record.owner_kind, record.owner_id, record.project_root) == ("user", "u7", "/srv")
+    assert [variables[name] for name in NAMES] == ["u7", lease, "/srv", record.run_id]
+    assert registry.get(registry.register().id).owner_id is None
+
+
+def test_what_is_stated_goes_before_what_the_run_says() -> None:
+    registry = Registry()
+    run = OmniusRunContext(run_id="r1", surface="api", owner_kind="user", owner_id="u7", project_root="/srv")
+    lease = run_with_omnius_context(run, lambda: registry.register(owner=("job", "nightly")).id)
+    record = registry.get(lease)
+    assert (record.run_id, record.owner_kind, record.owner_id) == ("r1", "job", "nightly")
+    assert record.project_root == "/srv"
 
 
 def test_l07_an_owner_is_never_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
