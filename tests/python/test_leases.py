@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -359,3 +360,13 @@ def test_native_classes_are_made_by_the_registry_alone() -> None:
     for native in (_core.PendingLease, _core.LeaseWatch, _core.LeaseCompletions):
         with pytest.raises(TypeError):
             native()
+
+
+def test_the_table_of_the_docs_names_tests_that_exist() -> None:
+    root = Path(__file__).parents[2]
+    table = (root / "docs" / "leases.md").read_text().partition("| report | test |")[2]
+    named = set(re.findall(r"`([a-z]\w{20,})`", table))
+    assert len(named) > 15
+    sources = [*(root / "tests").rglob("*.rs"), *(root / "src").rglob("*.rs"), Path(__file__)]
+    there = set(re.findall(r"(?:fn|def) (\w+)", "\n".join(source.read_text() for source in sources)))
+    assert named <= there, sorted(named - there)
