@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 HERE := $(CURDIR)
 RUST := Cargo.toml Cargo.lock build.rs pyproject.toml $(shell find src -name '*.rs')
 TOOLS := target/tools/bin
-FEATURES := http,process,schema,tower,tracing
+FEATURES := http,process,schema,sqlite,tower,tracing
 INTERPRETERS := 3.11 3.12 3.13 3.14
 JOB_QUEUE := examples/job_queue/Cargo.toml
 FORKS := $(wildcard ../shared/oracles/session_context_*.py)
@@ -66,6 +66,7 @@ lint: $(VENV)/built ## formatting, clippy, ruff, strict mypy, and the stubs agai
 	cargo fmt --check
 	cargo fmt --check --manifest-path $(JOB_QUEUE)
 	cargo clippy --locked --all-targets --quiet -- -D warnings
+	cargo clippy --locked --features lease --quiet -- -D warnings
 	cargo clippy --locked --all-targets --features $(FEATURES) --quiet -- -D warnings
 	PYO3_PYTHON="$(HERE)/$(BIN)/python" cargo clippy --locked --features python --quiet -- -D warnings
 	$(BIN)/ruff check

@@ -134,6 +134,7 @@
 //!
 //! - `process`: `SessionCommand` for `tokio::process::Command` too.
 //! - `http`: carriers for `http::HeaderMap`, and scopes for `http_body::Body`.
+//! - `lease`: process leases; `sqlite`: a registry of them in a file.
 //! - `tower`: a layer that makes a run of each request; `schema`: the JSON Schema of a run context.
 //! - `tracing`: `session_span`, and warnings about values that are not UTF-8 and directories that do not exist.
 //! - `python`: the extension module for Python, where a task's value lives in a real `contextvars.ContextVar`. Without it
@@ -162,6 +163,8 @@ mod environ;
 mod error;
 mod explain;
 mod json;
+#[cfg(all(feature = "lease", unix))]
+pub mod lease;
 mod names;
 #[cfg(feature = "python")]
 mod python;

@@ -15,6 +15,7 @@ mod explain;
 mod import;
 mod judge;
 mod latch;
+mod lease;
 mod plan;
 mod run;
 mod slot;
@@ -46,6 +47,8 @@ mod extension {
     #[pymodule_export]
     use super::latch::{engaged, set_engaged, set_live};
     #[pymodule_export]
+    use super::lease::{LeaseCompletions, LeaseRegistry, LeaseWatch, PendingLease, inherited_lineage};
+    #[pymodule_export]
     use super::plan::{Credentials, check_env, owned_names, owns, plan, shell_exports, shell_unset};
     #[pymodule_export]
     use super::run::{Run, Telegram};
@@ -71,6 +74,7 @@ mod extension {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         claim_interpreter(module.py())?;
+        super::lease::read_lineage(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("ASYNC_DELIVERY", ASYNC_DELIVERY)?;
         module.add("SESSION_CWD", SESSION_CWD)?;

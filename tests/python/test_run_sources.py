@@ -46,15 +46,6 @@ def test_the_table_of_the_docs_names_tests_that_exist() -> None:
     text = (ROOT / "docs" / "architecture" / "run-context.md").read_text()
     named = {name.removeprefix("test_") for name in re.findall(r"`((?:test_)?(?:required|phase_\d|c\d\d)_\w+)`", text)}
     assert len(named) > 25
-    sources = [*(ROOT / "tests").glob("*.rs"), *(ROOT / "tests" / "python").glob("*.py")]
+    sources = [*(ROOT / "tests").rglob("*.rs"), *(ROOT / "tests" / "python").glob("*.py")]
     there = set(re.findall(r"(?:fn|def) (?:test_)?(\w+)", "\n".join(source.read_text() for source in sources)))
-    assert named <= there | PENDING, sorted(named - there - PENDING)
-
-
-# Those of the process leases.
-PENDING = {
-    "required_an_api_run_sets_the_owner_of_a_lease",
-    "required_a_background_task_sets_the_owner_of_a_lease",
-    "phase_4_children_have_their_owner_without_the_call_site_saying_so",
-    "phase_4_the_life_cycle_of_a_process_is_as_before",
-}
+    assert named <= there, sorted(named - there)
