@@ -300,7 +300,10 @@ fn a_snapshot_carries_the_run_with_the_session() {
     assert_eq!(shallow, Err(SnapshotError::TooDeep { depth: 5, limit: 4 }));
     let deep = json.replace("[[1]]", &("[\"]\\\"[\",".repeat(100_000) + "{}" + &"]".repeat(100_000)));
     let exhausting = Snapshot::from_json(&deep, Limits { bytes: usize::MAX, ..Limits::default() });
-    assert!(matches!(exhausting, Err(SnapshotError::TooDeep { .. } | SnapshotError::Malformed { .. })), "{exhausting:?}");
+    assert!(
+        matches!(exhausting, Err(SnapshotError::TooDeep { .. } | SnapshotError::Malformed { .. })),
+        "{exhausting:?}"
+    );
     let mapped = Snapshot::from_mapping([("OMNIUS_RUN_CONTEXT", r#"{"surface":"api"}"#)]);
     assert_eq!(mapped, Err(SnapshotError::Run(RunContextError::Missing { field: "runId" })));
     let wrong = r#"{"version":1,"session":{},"run":{"runId":"","surface":"api"}}"#;
