@@ -56,7 +56,7 @@ atexit.register(os.system, "echo ran")
     assert "ran\n" not in told.stdout
 
 
-def test_a_watched_read_and_a_bind_without_a_python_function_below_them_are_counted() -> None:
+def test_a_lost_read_without_a_python_function_below_it_is_counted() -> None:
     told = run_python(
         f"""{ENGAGED}
 import _thread, atexit
