@@ -64,10 +64,10 @@ def _measure(number: int) -> None:
         ("a read that finds a value", lambda: read("HERMES_SESSION_KEY")),
         ("a read that falls through", lambda: read("HERMES_CRON_AUTO_DELIVER_PLATFORM")),
     ]
-    guard("warn")
-    guard("off")
+    guard("warn")  # which marks what child_env makes
     stated, encoded = child_env({}, extra=full), {os.fsencode(n): os.fsencode(v) for n, v in full.items()}
     view, layers = MappingProxyType(full), ChainMap({}, full)
+    guard("off")
     off = [microseconds(call, number) for _, call in rows]
     guard("block")
     report(reset=True)

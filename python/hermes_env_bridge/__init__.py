@@ -25,7 +25,7 @@ except ModuleNotFoundError as error:
     ) from error
 from hermes_env_bridge._explain import Explanation, SessionExplanation, explain, explain_all
 from hermes_env_bridge._find import InstallError
-from hermes_env_bridge._guard import ForeignIdentityError, GuardError, GuardReport, from_environment, guard, report
+from hermes_env_bridge._guard import ForeignIdentityError, GuardError, GuardReport, guard, report, start
 from hermes_env_bridge._install import install, profile, uninstall
 from hermes_env_bridge._profile import Profile, VariableProfile, VerbProfile
 from hermes_env_bridge._snapshot import SESSION_HEADER, Change, Snapshot, snapshot
@@ -99,4 +99,4 @@ __all__ = [
     "uninstall",
 ]
 
-from_environment()
+start()

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from hermes_env_bridge import __version__
+from hermes_env_bridge import GuardError, __version__
+from hermes_env_bridge._guard import from_environment
 from hermes_env_bridge.commands import NAME, refuse
 
 # A command's module is imported when it is chosen, so that a program that is run waits for no other command's imports.
@@ -56,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         what = f"there is no {name!r}" if name else "name a command"
         return refuse("", f"{what}; the commands are {', '.join(COMMANDS)}; see {NAME} --help")
+    try:
+        from_environment()
+    except (ValueError, GuardError) as error:
+        return refuse(name, str(error))
     command = importlib.import_module(COMMANDS[name][0])
     # A program's arguments are its own, so `run` tells them from its own without argparse.
     status: int = command.main(given[1:]) if name == "run" else _run(name, command, given[1:])

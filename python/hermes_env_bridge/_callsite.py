@@ -24,18 +24,22 @@ class CallSite:
         return f"{self.file}:{self.line} in {self.function}"
 
 
-def call_site(frame: FrameType, *skipped: str) -> CallSite:
+# What code does that no Python function called: a thread's, or atexit's, own call of a function in C.
+_NO_CODE = CallSite("<no Python code>", 0, "<native code>")
+
+
+def call_site(frame: FrameType | None, *skipped: str) -> CallSite:
     """The innermost line that is neither in the standard library, nor in this package, nor in one of *skipped* files.
 
     Where there is none, as for a library function that a pool's thread runs by itself, it is *frame*'s own.
     """
-    inner: FrameType | None = frame
+    inner = frame
     while inner is not None:
         file = inner.f_code.co_filename
         if not (_is_library(file) or file.startswith(_HERE) or file in skipped):
             return _site(inner)
         inner = inner.f_back
-    return _site(frame)
+    return _NO_CODE if frame is None else _site(frame)
 
 
 def _is_library(file: str) -> bool:

@@ -13,13 +13,14 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from types import FrameType
 from typing import Any, Literal, get_args
 
 from hermes_env_bridge import _core
 from hermes_env_bridge._callsite import CallSite, call_site
 from hermes_env_bridge._module import session_module
-from hermes_env_bridge._planned import judge, planned, stated
+from hermes_env_bridge._planned import PROCESS, Reading, by_items, by_lists, is_process, judge, marked, planned
 
 VARIABLE = "HERMES_ENV_BRIDGE_GUARD"
 
@@ -28,9 +29,6 @@ Reads = Literal["off", "count", "warn"]
 Kind = Literal["foreign identity", "cannot be judged", "lost read", "bind without an id"]
 
 _log = logging.getLogger("hermes_env_bridge.guard")
-
-# What writes through to the environment that a child inherits which is given none; os.environ may be patched.
-_PROCESS = os.environ
 
 # Sites beyond these are counted together, so that a program that makes code up does not fill the memory.
 _MOST_SITES = 1000
@@ -48,6 +46,10 @@ class ForeignIdentityError(PermissionError):
         """Make the error of a refused spawn."""
         super().__init__(errno.EPERM, message)
         self.names = names
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process: the message and the names, and what was added to the error."""
+        return type(self), (self.strerror, self.names), self.__dict__
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,9 @@ class _Tally:
     def add(self, counts: tuple[bool, ...]) -> None:
         """Add to each of the counts, in their order."""
         with self.lock:
-            self.counts = [before + more for before, more in zip(self.counts, counts, strict=True)]
+            for which, more in enumerate(counts):
+                # No handler runs within this line, so what it adds is not lost.
+                self.counts[which] += more
 
     def at(self, kind: Kind, site: CallSite, names: tuple[str, ...]) -> int:
         """Count one more, and return how many there were."""
@@ -120,7 +124,7 @@ class _Tally:
 
 class _Local(threading.local):
     reporting = False
-    searching: tuple[int, int] | None = None
+    judging = False
 
 
 class _Guard:
@@ -130,6 +134,8 @@ class _Guard:
         self.mode: Mode = "off"
         self.reads: Reads = "off"
         self.installed = False
+        # Asked when this module's globals may be gone.
+        self.is_finalizing = sys.is_finalizing
         self.tally = _Tally()
         self.local = _Local()
 
@@ -144,13 +150,13 @@ class _Guard:
             "os.system": self.inherit,
             "pty.spawn": self.inherit,
         }
-        probe, frame_of = _PROBE, sys._getframe
+        probe, frame_of, is_finalizing = _PROBE, sys._getframe, sys.is_finalizing
 
-        # Called until the very end of the interpreter, when this module's globals are gone: it has what it needs.
+        # Called until the very end of the interpreter, when the modules are taken apart and nothing can be judged.
         def hook(event: str, args: tuple[Any, ...]) -> None:
             look = looks.get(event)
-            if look is not None and self.mode != "off":
-                look(event, args, frame_of(1))
+            if look is not None and self.mode != "off" and not is_finalizing():
+                look(event, args, frame_of().f_back)
             elif event == probe and args[0] is self:
                 self.installed = True
 
@@ -163,32 +169,41 @@ class _Guard:
                 "turn the guard on before whatever adds that one"
             )
 
-    def popen(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
-        self.check(event, args[3], frame)
+    def popen(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+        self.check(event, args[3], frame, by_items)
 
-    def posix_spawn(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
+    def posix_spawn(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
         # Popen may use it, and has told of its spawn already; what it adds by itself is os.environ for no environment.
+        # It has judged what Popen reads; a mapping may have something else for the one that is to start the child.
+        env = args[2]
         if not _is(frame, "subprocess", "_posix_spawn"):
-            self.check(event, args[2], frame)
-        elif args[2] is os.environ and args[2] is not _PROCESS:
-            self.check(event, args[2], frame, count=False)
+            self.check(event, env, frame)
+        elif (env is os.environ and not is_process(env)) or not _is_read_alike(env):
+            self.check(event, env, frame, count=False)
 
-    def exec(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
-        # A search of PATH tries one folder after the other with the same arguments.
-        search = (id(frame), id(args[1]))
-        again = search == self.local.searching
-        self.local.searching = search
-        outer: FrameType | None = frame
+    def exec(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+        # A search of PATH tries one folder after the other, and keeps the last failure in that local variable.
+        again = frame is not None and _is(frame, "os", "_execvpe") and "last_exc" in frame.f_locals
+        outer = frame
         while outer is not None and outer.f_globals.get("__name__") == "os":
             outer = outer.f_back
-        if outer is None or not _is(outer, "pty", "spawn"):
+        if not _is(outer, "pty", "spawn"):
             self.check(event, args[2], frame, count=not again, tell=not again)
 
-    def inherit(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
+    def inherit(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
         self.check(event, None, frame)
 
-    def check(self, event: str, env: Any, frame: FrameType, *, count: bool = True, tell: bool = True) -> None:
-        """Judge the environment *env* (None for the process' own) of a spawn by *event*.
+    def check(
+        self,
+        event: str,
+        env: Any,
+        frame: FrameType | None,
+        read: Reading = by_lists,
+        *,
+        count: bool = True,
+        tell: bool = True,
+    ) -> None:
+        """Judge the environment *env* (None for the process' own) of a spawn by *event*, which reads it as *read* does.
 
         Raises ForeignIdentityError where that is to be refused. What is wrong is told of with *tell*, and the spawn is
         counted with *count*: not if it is one that was looked at before.
@@ -200,7 +215,13 @@ class _Guard:
         stated = bare = False
         error = None
         try:
-            foreign, stated, bare = judge(_PROCESS if env is None else env)
+            if self.local.judging:
+                raise RecursionError("what is read to judge a spawn spawns by itself")
+            self.local.judging = True
+            try:
+                foreign, stated, bare = judge(PROCESS if env is None else env, read)
+            finally:
+                self.local.judging = False
         except Exception as raised:
             kind, error = "cannot be judged", raised
         refused = self.mode == "block" and bool(foreign or error)
@@ -223,17 +244,21 @@ class _Guard:
             ) from error
 
     def lost_read(self, name: str) -> None:
-        site = call_site(sys._getframe(1), str(session_module().__file__))
+        if self.is_finalizing():
+            return
+        site = call_site(sys._getframe().f_back, str(session_module().__file__))
         told = f"lost context: {name} was read in a task or thread that never bound a session (at {site})"
         self.tell("lost read", site, (name,), told, self.reads == "warn")
 
     def bound(self) -> None:
+        if self.is_finalizing():
+            return
         try:
             plan = planned()
         except Exception:
             return  # it has no text, which a spawn will tell
         if plan.get(_ID) == "" and any(plan.values()):
-            site = call_site(sys._getframe(1), str(session_module().__file__))
+            site = call_site(sys._getframe().f_back, str(session_module().__file__))
             told = f"a session was bound without an id: {_ID} is empty in it, for reads and for children (at {site})"
             self.tell("bind without an id", site, (_ID,), told, self.reads == "warn")
 
@@ -245,7 +270,7 @@ class _Guard:
             self.local.reporting = True
             try:
                 # A filter that raises must not stop what is only being watched.
-                with suppress(Exception):
+                with suppress(Exception, SystemExit):
                     _log.warning("%s%s", told, f", {count} times so far" if count > 1 else "")
             finally:
                 self.local.reporting = False
@@ -255,8 +280,18 @@ _ID = "HERMES_SESSION_ID"
 _PROBE = "hermes_env_bridge.guard"
 
 
-def _is(frame: FrameType, module: str, function: str) -> bool:
-    return frame.f_code.co_name == function and frame.f_globals.get("__name__") == module
+def _is_read_alike(env: Any) -> bool:
+    """Whether a mapping has the same for those who ask for items as for those who ask for names and for values."""
+    if type(env) is dict or is_process(env):
+        return True
+    try:
+        return by_items(env) == by_lists(env)
+    except Exception:
+        return False
+
+
+def _is(frame: FrameType | None, module: str, function: str) -> bool:
+    return frame is not None and frame.f_code.co_name == function and frame.f_globals.get("__name__") == module
 
 
 _guard = _Guard()
@@ -268,7 +303,8 @@ def guard(mode: Mode, *, reads: Reads | None = None) -> None:
 
     A spawn is judged once sessions are bound in the process (until then a child rightly inherits what is there): each
     session variable that the child would get has to be what the spawning task bound, or absent where it bound nothing.
-    Environments that ``child_env`` made while the guard was on count as deliberate, whatever they say.
+    What ``child_env`` was told to add while the guard was on counts as deliberate, whatever it says; and what it took
+    from a session is right in a task that has none.
 
     *reads* is for context that was lost: reads of a session variable in a task or thread that never bound one, and
     sessions bound without an id. They are counted by call site ("count"), logged too ("warn"), or not looked at
@@ -279,13 +315,13 @@ def guard(mode: Mode, *, reads: Reads | None = None) -> None:
 
     Raises ValueError for another mode, and GuardError if an audit hook that somebody added earlier vetoes this one.
     """
-    for given, known, what in ((mode, Mode, "a mode"), (reads, Reads, "for reads")):
+    for given, known, what in ((mode, Mode, "mode"), (reads, Reads, "reads")):
         if given not in get_args(known) and not (given is None and known is Reads):
-            raise ValueError(f"{given!r} is not {what}; choose from {', '.join(get_args(known))}")
+            raise ValueError(f"the guard has no {what} {given!r}; choose from {', '.join(get_args(known))}")
     chosen: Reads = reads if reads is not None else ("off" if mode == "off" else "count")
     if mode != "off":
         _guard.install()
-        _core.mark_children(stated)
+    _core.mark_children(None if mode == "off" else marked)
     _guard.mode, _guard.reads = mode, chosen
     _core.watch(*((_guard.lost_read, _guard.bound) if chosen != "off" else (None, None)))
 
@@ -294,7 +330,7 @@ def report(*, reset: bool = False) -> GuardReport:
     """What the guard has seen so far in this process, the busiest sites first; with *reset* it starts to count anew."""
     tally = _guard.tally
     with tally.lock:
-        counts, sites = tally.counts, tally.sites.most_common()
+        counts, sites = tuple(tally.counts), tally.sites.most_common()
         if reset:
             tally.counts = [0] * len(_COUNTS)
             tally.sites.clear()
@@ -307,10 +343,13 @@ def report(*, reset: bool = False) -> GuardReport:
     )
 
 
-def check_spawn(what: str, env: Any = None) -> None:
-    """Judge a spawn that raises no audit event, as the hook judges those that do; *what* names it in the log."""
+def check_spawn(what: str, env: Any = None, read: Reading = by_lists) -> None:
+    """Judge a spawn that raises no audit event, as the hook judges those that do.
+
+    *what* names it in the log, and *read* reads *env* as it does.
+    """
     if _guard.mode != "off":
-        _guard.check(what, env, sys._getframe(1))
+        _guard.check(what, env, sys._getframe().f_back, read)
 
 
 def from_environment() -> None:
@@ -319,7 +358,25 @@ def from_environment() -> None:
     if mode in get_args(Mode):
         guard(mode)
     elif mode:
-        raise ValueError(f"{VARIABLE} is no mode of the guard; set it to one of {', '.join(get_args(Mode))}")
+        raise ValueError(f"{VARIABLE} is no mode of the guard: {mode!r}; set it to one of {', '.join(get_args(Mode))}")
+
+
+def start() -> None:
+    """Do what :func:`from_environment` does as the package is imported: what that raises ends a program.
+
+    Not by the package's own command, which calls it again to refuse in a line.
+    """
+    try:
+        from_environment()
+    except (ValueError, GuardError):
+        if not _is_own_command():
+            raise
+
+
+def _is_own_command() -> bool:
+    if sys.argv[:1] == ["-m"]:
+        return ("-m", "hermes_env_bridge") in pairwise(sys.orig_argv)
+    return [os.path.splitext(os.path.basename(path))[0] for path in sys.argv[:1]] == ["hermes-env-bridge"]
 
 
 def _forget() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hermes_env_bridge import _core
+from hermes_env_bridge import _core, _module
 from hermes_env_bridge._find import HERMES, OWN, InstallError, find, names_bound, re_exported
 from hermes_env_bridge._module import SessionModule
 from hermes_env_bridge._profile import VERBS, Profile, own_profile, profile_of
@@ -143,6 +143,7 @@ def install(*, module: str = HERMES, executors: bool = False) -> ModuleType:
             _set_own(replacement.module)
             _core.set_live(replacement.module.__dict__)
             _installed, _asked_for = replacement, module
+            _module.uninstalled = False
         elif module not in (_asked_for, *_installed.names):
             raise InstallError(f"the drop-in is installed for {_asked_for}; call uninstall() first")
         elif _installed not in sys.meta_path:
@@ -158,7 +159,8 @@ def uninstall() -> None:
     """Take the drop-in away again, so that the next import finds Hermes' own module. Does nothing if there is none.
 
     Executors and threads are what they were before ``install(executors=True)``. What has been imported from the drop-in
-    goes on using it.
+    goes on using it. The guard has no session to judge by then, and lets everything pass; the first ``child_env`` logs
+    that it knows of no session.
     """
     global _installed
     with _lock:
@@ -174,6 +176,8 @@ def uninstall() -> None:
             package, _, attribute = name.rpartition(".")
             if getattr(sys.modules.get(package), attribute, None) is _installed.module:
                 delattr(sys.modules[package], attribute)
+        _core.set_live(None)
+        _module.uninstalled = True
         _installed = None
 
 

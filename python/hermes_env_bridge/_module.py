@@ -90,6 +90,9 @@ def state_of(value: object) -> State:
 
 _adopted: dict[str, ModuleType] = {}
 
+# The drop-in was taken away again, and the sessions of whatever came in its place are not known here.
+uninstalled = False
+
 
 def adopt(namespace: dict[str, Any]) -> None:
     """Make the module with this namespace a :class:`SessionModule`, and its latch the process' own.
@@ -101,9 +104,17 @@ def adopt(namespace: dict[str, Any]) -> None:
     module = sys.modules.get(name)
     if module is None or module.__dict__ is not namespace:
         return
+    if uninstalled and name == OWN:
+        import logging
+
+        logging.getLogger("hermes_env_bridge").warning(
+            "the drop-in was uninstalled, so the package's own module is in use, in which no session is bound; "
+            "call install() again for children to have theirs"
+        )
     first = _adopted.setdefault(name, module)
     if first is not module:
         sys.modules[name] = first
+        _core.set_live(first.__dict__)
         return
     module.__class__ = SessionModule
     _core.set_live(namespace)

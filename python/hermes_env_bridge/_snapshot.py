@@ -162,7 +162,7 @@ class Snapshot:
             engage(module)
         bound = {name: value for name, value in self._values.items() if name in variables}
         masked = {name: "" for name in module._VAR_MAP.keys() & variables if name in masking and name not in bound}
-        _bind(module, bound | masked)
+        _bind(module, bound | masked, is_bind=bool(self._values))
         _restored.set((bound | masked, self) if beside or masked else None)
 
     def context(self) -> Context:
@@ -253,11 +253,11 @@ def _holding() -> dict[str, Any]:
     return {name: value for name, value in holding.items() if value is not ABSENT}
 
 
-def _bind(module: ModuleType, values: Mapping[str, Any]) -> None:
+def _bind(module: ModuleType, values: Mapping[str, Any], *, is_bind: bool = False) -> None:
     """Have this context hold *values* and nothing else."""
     variables, unset = _variables(module), unset_of(module)
     each = (values[name] if name in values else never_bound(var, unset) for name, var in variables.items())
-    _core.assign(tuple(variables.values()), tuple(each))
+    _core.assign(tuple(variables.values()), tuple(each), is_bind)
 
 
 def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:

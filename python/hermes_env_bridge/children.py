@@ -126,7 +126,7 @@ def _planned(
         windows=windows,
     )
     planned = _core.plan(inherited, _core.bound(source), _core.engaged_of(source), spec)
-    env = _core.marked({name: value for name, _, _, value in planned if value is not None})
+    env = _core.marked({name: value for name, _, _, value in planned if value is not None}, spec.extra)
     if not explain:
         return env
     return env, tuple(Decision(name, action, why) for name, action, why, _ in planned)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, TypeVar
 
 from hermes_env_bridge._guard import check_spawn
+from hermes_env_bridge._planned import by_items
 
 _Loop = TypeVar("_Loop", bound=asyncio.AbstractEventLoop)
 
@@ -42,11 +43,28 @@ class SpawnContext(multiprocessing.context.SpawnContext):
 
     Process: ClassVar[Any] = SpawnProcess
 
+    def get_context(self, method: str | None = None) -> Any:
+        """The context of *method*, by default this one, guarded where there is a guarded one."""
+        return _context(self, method)
+
 
 class ForkServerContext(multiprocessing.context.ForkServerContext):
     """A ``multiprocessing`` context whose processes, pools' and executors' too, the guard sees."""
 
     Process: ClassVar[Any] = ForkServerProcess
+
+    def get_context(self, method: str | None = None) -> Any:
+        """The context of *method*, by default this one, guarded where there is a guarded one."""
+        return _context(self, method)
+
+
+_CONTEXTS: dict[str, type[SpawnContext | ForkServerContext]] = {"spawn": SpawnContext, "forkserver": ForkServerContext}
+
+
+def _context(context: multiprocessing.context.BaseContext, method: str | None) -> multiprocessing.context.BaseContext:
+    if method is None or method == context.get_start_method():
+        return context
+    return guarded_context(method) if method in _CONTEXTS else multiprocessing.get_context(method)
 
 
 def guarded_context(method: str) -> SpawnContext | ForkServerContext:
@@ -55,13 +73,9 @@ def guarded_context(method: str) -> SpawnContext | ForkServerContext:
     Raises ValueError for another method than "spawn" and "forkserver". A process of "fork" has no environment of its
     own but the whole context of the task: see :func:`hermes_env_bridge.threads.after_fork_in_child`.
     """
-    contexts: dict[str, type[SpawnContext | ForkServerContext]] = {
-        "spawn": SpawnContext,
-        "forkserver": ForkServerContext,
-    }
-    if method not in contexts:
+    if method not in _CONTEXTS:
         raise ValueError(f"{method!r} is no start method that inherits an environment; choose from spawn, forkserver")
-    return contexts[method]()
+    return _CONTEXTS[method]()
 
 
 def guard_loop(loop: _Loop) -> _Loop:
@@ -83,5 +97,5 @@ class _Guarded:
         self.spawn = spawn
 
     def __call__(self, *args: Any, **options: Any) -> Awaitable[Any]:
-        check_spawn(self.what, options.get("env"))
+        check_spawn(self.what, options.get("env"), by_items)
         return self.spawn(*args, **options)

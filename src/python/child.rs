@@ -85,12 +85,12 @@ pub(super) fn child_env<'py>(
         let module = || import::module(intern!(py, "hermes_env_bridge.session_context"));
         if let Some(base) = base {
             if let Ok(base) = base.cast_exact::<PyDict>() {
-                return inherit(base.copy()?, &module()?).and_then(marked).map(Bound::into_any);
+                return inherit(base.copy()?, &module()?).and_then(marked_alone).map(Bound::into_any);
             }
         } else if let Some(base) = environ::environ(py)? {
             let env = inherit(base, &module()?)?;
             check_env(&env, Vec::new(), cfg!(windows))?;
-            return marked(env).map(Bound::into_any);
+            return marked_alone(env).map(Bound::into_any);
         }
     }
     let given = PyDict::new(py);
@@ -108,7 +108,8 @@ static IS_MARKING: AtomicBool = AtomicBool::new(false);
 /// Who is given each environment that is made, and what is made of it.
 static MARK: Mutex<Option<Py<PyAny>>> = Mutex::new(None);
 
-/// Have *mark* called with each environment that ``child_env`` makes, which is then what it returns; None for nobody.
+/// Have *mark* called with each environment that ``child_env`` makes, and with what its caller adds; what that returns is
+/// then what ``child_env`` returns. None for nobody.
 #[pyfunction]
 #[pyo3(signature = (mark, /))]
 pub(super) fn mark_children(mark: Option<Py<PyAny>>) {
@@ -116,16 +117,22 @@ pub(super) fn mark_children(mark: Option<Py<PyAny>>) {
     *MARK.lock().unwrap_or_else(PoisonError::into_inner) = mark;
 }
 
-/// Return what the function that ``mark_children`` was given makes of *env*; without one, *env*.
+/// Return what the function that ``mark_children`` was given makes of *env*, to which *extra* was added; without one, *env*.
 #[pyfunction]
-#[pyo3(signature = (env, /))]
-pub(super) fn marked(env: Bound<'_, PyDict>) -> PyResult<Bound<'_, PyDict>> {
+#[pyo3(signature = (env, extra, /))]
+pub(super) fn marked<'py>(env: Bound<'py, PyDict>, extra: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
     if !IS_MARKING.load(Ordering::Acquire) {
         return Ok(env);
     }
     let py = env.py();
     let mark = MARK.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|mark| mark.clone_ref(py));
-    mark.map_or(Ok(env.clone()), |mark| Ok(mark.bind(py).call1((env,))?.cast_into::<PyDict>()?))
+    mark.map_or(Ok(env.clone()), |mark| Ok(mark.bind(py).call1((env, extra))?.cast_into::<PyDict>()?))
+}
+
+/// [`marked`], for an environment to which nothing was added.
+fn marked_alone(env: Bound<'_, PyDict>) -> PyResult<Bound<'_, PyDict>> {
+    let nothing = PyDict::new(env.py());
+    marked(env, &nothing)
 }
 
 /// Makes Hermes' rule hold in `env` for the variables of `module`: the default plan without its reasons.

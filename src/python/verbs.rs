@@ -68,14 +68,18 @@ pub(super) fn fill<'py>(
 }
 
 /// Set each of *variables* to the value at its place in *values*, without tokens and without a word to the latch: a
-/// session that is put back.
+/// session that is put back. The guard hears of it if that *is_bind*.
 #[pyfunction]
-#[pyo3(signature = (variables, values, /))]
-pub(super) fn assign(variables: &Bound<'_, PyTuple>, values: &Bound<'_, PyTuple>) -> PyResult<()> {
+#[pyo3(signature = (variables, values, is_bind, /))]
+pub(super) fn assign(variables: &Bound<'_, PyTuple>, values: &Bound<'_, PyTuple>, is_bind: bool) -> PyResult<()> {
     let mut values = values.iter();
     let mut writes = Writes::new(false);
     writes.set_each(variables, true, || values.next().map(Ok))?;
-    writes.flush()
+    writes.flush()?;
+    if is_bind {
+        watch::bound(variables.py());
+    }
+    Ok(())
 }
 
 /// Read *name*: its variable in *variables* if that holds anything but *unset*, else ``os.getenv(name, default)``.

@@ -44,9 +44,9 @@ pub(super) fn fell_through(variable: Option<&Bound<'_, PyAny>>, name: &Bound<'_,
     }
 }
 
-/// A session was bound.
+/// A session was bound, in the module in use.
 pub(super) fn bound(py: Python<'_>) {
-    if WATCHED.load(Ordering::Relaxed) {
+    if WATCHED.load(Ordering::Relaxed) && latch::engaged(py) {
         tell(py, |watchers, py| watchers.bound.clone_ref(py), ());
     }
 }

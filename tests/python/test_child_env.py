@@ -561,8 +561,8 @@ def test_a_foreign_variable_in_the_table_is_asked_in_its_own_way(monkeypatch: py
 
 
 def test_whoever_marks_environments_is_given_each_one_that_is_made() -> None:
-    def mark(env: dict[str, str]) -> dict[str, str]:
-        return env | {"MARKED": "1"}
+    def mark(env: dict[str, str], extra: dict[str, str]) -> dict[str, str]:
+        return env | {"MARKED": ",".join(extra) or "1"}
 
     makes: list[Make] = [partial(child_env, {}), child_env, partial(child_env, {}, deny=["X"])]
     _core.mark_children(mark)
@@ -570,6 +570,7 @@ def test_whoever_marks_environments_is_given_each_one_that_is_made() -> None:
         for make in makes:
             assert make()["MARKED"] == "1"  # type: ignore[index]
         assert child_env({}, explain=True)[0] == {"MARKED": "1"}
+        assert child_env({}, extra={"X": "y"}) == {"X": "y", "MARKED": "X"}
     finally:
         _core.mark_children(None)
     assert child_env({}) == {}

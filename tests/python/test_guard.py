@@ -16,6 +16,7 @@ import threading
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -335,6 +336,87 @@ def test_a_variable_that_was_added_to_the_map_is_judged_too(engaged: None, monke
         fresh(subprocess.run, [TRUE], env={"HERMES_FORKS_OWN": "1"})
 
 
+def test_values_are_compared_by_their_bytes() -> None:
+    split = os.fsdecode(b"\xc3") + os.fsdecode(b"\xa9")  # which together are one letter
+
+    def turn(bound: str, carried: Any) -> None:
+        session_context.set_session_vars(chat_name=bound, session_id="i")
+        subprocess.run([TRUE], env={"HERMES_SESSION_CHAT_NAME": carried}, check=True)
+
+    guard("block")
+    for bound, carried in ((split, "é"), ("é", split), (split, "é".encode()), (split, split)):
+        fresh(turn, bound, carried)
+    for bound, carried in ((split, "è"), (split, b"\xc3"), ("\ud800", "é")):
+        with pytest.raises(ForeignIdentityError, match="CHAT_NAME"):
+            fresh(turn, bound, carried)
+
+
+class Listed:
+    """All that ``os.posix_spawn`` and ``os.exec*`` ask of a mapping."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self.env = env
+
+    def keys(self) -> list[str]:
+        return list(self.env)
+
+    def values(self) -> list[str]:
+        return list(self.env.values())
+
+    def __getitem__(self, name: str) -> str:
+        return self.env[name]
+
+    def __len__(self) -> int:
+        return len(self.env)
+
+
+class Twice(Listed):
+    """A mapping that has its names twice, as a child gets them."""
+
+    def keys(self) -> list[str]:
+        return super().keys() * 2
+
+    def values(self) -> list[str]:
+        return super().values() * 2
+
+
+class OtherItems(dict[str, str]):
+    """A dict that tells those who ask for items something else."""
+
+    def items(self) -> Any:
+        return {KEY: "mine"}.items()
+
+
+def by_posix_spawn(env: Any) -> None:
+    reap(os.posix_spawn(TRUE, [TRUE], env))
+
+
+def by_popen_and_posix_spawn(env: Any) -> None:
+    subprocess.run([TRUE], env=env, close_fds=False, check=True)
+
+
+def by_a_failing_exec(env: Any) -> None:
+    with suppress(FileNotFoundError):
+        os.execve("/nonexistent", [TRUE], env)
+
+
+@pytest.mark.parametrize("spawn", [by_posix_spawn, by_popen_and_posix_spawn, by_a_failing_exec])
+def test_a_mapping_is_read_as_what_starts_the_child_reads_it(spawn: Callable[[Any], None], engaged: None) -> None:
+    def turn(env: Any) -> None:
+        session_context.set_session_vars(session_key="mine", session_id="i")
+        spawn(env)
+
+    guard("block")
+    fresh(turn, Listed({KEY: "mine"}))
+    assert (report().spawns, report().foreign, report().refused) == (1, 0, 0)
+    for env in (Listed({KEY: OTHER}), OtherItems({KEY: OTHER})):
+        with pytest.raises(ForeignIdentityError) as refused:
+            fresh(turn, env)
+        assert refused.value.names == (KEY,)
+    with pytest.raises(ForeignIdentityError, match="cannot be judged"):
+        fresh(turn, Twice({KEY: "mine"}))
+
+
 class Unjudgeable:
     def __str__(self) -> str:
         raise OSError("no text")
@@ -352,6 +434,25 @@ def test_what_cannot_be_judged_is_refused_or_reported_and_passes(said: Callable[
     with pytest.raises(ForeignIdentityError) as refused:
         fresh(turn)
     assert isinstance(refused.value.__cause__, OSError)
+
+
+class Spawning:
+    def __str__(self) -> str:
+        subprocess.run([TRUE], check=True)
+        return "text"
+
+
+def test_a_value_that_spawns_when_it_is_asked_for_its_text_cannot_be_judged(said: Callable[[], str]) -> None:
+    def turn() -> None:
+        session_context.set_session_vars(session_key=Spawning(), session_id="i")  # type: ignore[arg-type]
+        subprocess.run([TRUE], env={KEY: "text"}, check=True)
+
+    guard("warn", reads="off")
+    fresh(turn)
+    assert said().count("cannot be judged: RecursionError") == 1
+    guard("block", reads="off")
+    with pytest.raises(ForeignIdentityError):
+        fresh(turn)
 
 
 def test_a_child_without_the_tasks_identity_is_counted_and_no_fault(engaged: None) -> None:
@@ -452,6 +553,33 @@ def test_a_handler_that_spawns_does_not_go_round_in_circles(engaged: None) -> No
     finally:
         logger.removeHandler(mailer)
     assert report().foreign == 2
+
+
+def test_a_handler_that_exits_does_not_stop_what_is_only_watched(engaged: None) -> None:
+    class Exiting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise SystemExit(3)
+
+    logger, exiting = logging.getLogger("hermes_env_bridge.guard"), Exiting()
+    logger.addHandler(exiting)
+    try:
+        guard("warn")
+        fresh(subprocess.run, [TRUE], env={KEY: OTHER}, check=True)
+    finally:
+        logger.removeHandler(exiting)
+    assert report().foreign == 1
+
+
+def test_what_a_signals_handler_counts_while_its_thread_is_counting_is_not_lost() -> None:
+    tally = _guard._Tally()
+
+    def interrupted() -> Iterator[bool]:
+        for _ in range(5):
+            tally.add((True, False, False, False, False))
+            yield True
+
+    tally.add(interrupted())  # type: ignore[arg-type]  # what runs between two counts stands for the handler
+    assert tally.counts == [6, 1, 1, 1, 1]
 
 
 # What child_env made.
@@ -605,7 +733,9 @@ def test_a_variable_with_another_word_is_an_error_that_names_it() -> None:
         [sys.executable, "-c", "import hermes_env_bridge"], env=env, capture_output=True, text=True, check=False
     )
     assert told.returncode == 1
-    assert told.stderr.splitlines()[-1].startswith("ValueError: HERMES_ENV_BRIDGE_GUARD is no mode")
+    assert told.stderr.splitlines()[-1].startswith(
+        "ValueError: HERMES_ENV_BRIDGE_GUARD is no mode of the guard: 'blok'"
+    )
 
 
 @pytest.mark.parametrize(("mode", "reads"), [("on", None), ("warn", "block"), (None, None), (True, None)])
@@ -613,6 +743,13 @@ def test_an_unknown_mode_is_refused_and_changes_nothing(mode: Any, reads: Any) -
     with pytest.raises(ValueError, match="choose from"):
         guard(mode, reads=reads)
     assert report().mode == "off"
+
+
+def test_the_error_of_an_unknown_mode_says_which_argument_it_is() -> None:
+    with pytest.raises(ValueError, match="the guard has no reads 'x'; choose from off, count, warn"):
+        guard("warn", reads="x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the guard has no mode 'x'; choose from off, warn, block"):
+        guard("x")  # type: ignore[arg-type]
 
 
 def test_a_hook_that_vetoes_the_guard_is_an_error_and_not_a_guard_that_sees_nothing() -> None:

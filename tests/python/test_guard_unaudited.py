@@ -74,5 +74,9 @@ def test_a_guarded_context_is_one_of_its_method_and_there_is_none_for_fork() -> 
         assert context.get_start_method() == method
         plain: Any = multiprocessing.get_context(method)
         assert issubclass(context.Process, plain.Process)
+        assert context.get_context() is context.get_context(method) is context
+        for other in ("spawn", "forkserver"):
+            assert type(context.get_context(other)) is type(guarded_context(other))
+        assert context.get_context("fork") is multiprocessing.get_context("fork")
     with pytest.raises(ValueError, match="'fork' is no start method"):
         guarded_context("fork")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from conftest import fresh, hermes_file, run_python
 
-from hermes_env_bridge import _core, guard, report, session_context
+from hermes_env_bridge import Snapshot, _core, guard, report, session_context, snapshot
 from hermes_env_bridge._install import adapt
 
 KEY = "HERMES_SESSION_KEY"
@@ -82,8 +82,9 @@ def test_a_read_in_a_task_that_was_made_before_the_session_is_counted() -> None:
         lambda: session_context.clear_session_vars([]),
         lambda: session_context.reset_session_vars(),
         lambda: session_context.declare_stateless_channel(),
+        lambda: session_context._VAR_MAP["HERMES_CRON_AUTO_DELIVER_PLATFORM"].set("telegram"),
     ],
-    ids=["bound", "cleared", "reset", "declared stateless"],
+    ids=["bound", "cleared", "reset", "declared stateless", "a variable alone"],
 )
 def test_a_read_in_a_task_that_has_said_what_it_is_is_not_lost(before: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_CRON_SESSION", "1")
@@ -226,6 +227,24 @@ def test_p15_a_session_that_is_bound_without_an_id_is_counted_where_it_is_bound(
     ] * counted
     assert ("bound without an id" in caplog.text) == bool(counted)
     assert os.environ["HERMES_SESSION_ID"] == "S1"
+
+
+def test_a_session_that_is_restored_without_an_id_is_counted_once_where_it_is_restored() -> None:
+    def make(**given: str) -> Snapshot:
+        session_context.set_session_vars(**given)  # type: ignore[arg-type]
+        return snapshot()
+
+    def work(of: Snapshot) -> None:
+        with of.bound():
+            pass
+
+    kept = [fresh(make, platform="telegram"), fresh(make, platform="telegram", session_id="S1")]
+    guard("off", reads="count")
+    for each in kept:
+        fresh(work, each)
+    assert [(s.kind, s.site.function.rpartition(".")[2], s.count) for s in report().sites] == [
+        ("bind without an id", "work", 1)
+    ]
 
 
 def test_a_watch_takes_two_watchers_or_none() -> None:

@@ -32,16 +32,22 @@ class Waiting:
             import hermes_env_bridge
         except ImportError:
             return None
+        except Exception as error:
+            self.tell(name, error)  # type: ignore[no-untyped-call]
+            return None
         try:
             hermes_env_bridge.install()
         except hermes_env_bridge.InstallError as error:
-            # Hermes' own module serves as well. Where there is no Hermes, there is nothing to tell.
-            if name.startswith("gateway") and sys.stderr:
-                sys.stderr.write("hermes-env-bridge: a child runs without the drop-in: %s\n" % error)  # noqa: UP031
+            self.tell(name, error)  # type: ignore[no-untyped-call]
         # An install puts the package's own name there, whose import would then take what it finds for loaded.
         sys.modules.pop(name, None)
         found = (finder.find_spec(name, path, target) for finder in sys.meta_path if hasattr(finder, "find_spec"))
         return next((spec for spec in found if spec is not None), None)
+
+    def tell(self, name, error):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+        """Say why Hermes' own module has to serve. Where there is no Hermes, there is nothing to tell."""
+        if name.startswith("gateway") and sys.stderr:
+            sys.stderr.write("hermes-env-bridge: a child runs without the drop-in: %s\n" % error)  # noqa: UP031
 
 
 if sys.version_info >= (3, 11):  # noqa: UP036
