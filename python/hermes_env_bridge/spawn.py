@@ -12,7 +12,7 @@ import asyncio
 import os
 import subprocess
 from asyncio.subprocess import Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hermes_env_bridge import _core
@@ -32,13 +32,15 @@ class Popen(subprocess.Popen[Any]):
     Raises what both raise; nothing is started if the environment cannot be made.
     """
 
-    def __init__(self, args: Word | Sequence[Word], *positional: Any, **keywords: Any) -> None:
+    def __init__(self, args: Word | Iterable[Word], *positional: Any, **keywords: Any) -> None:
         """Start *args*."""
+        args = _whole(args)
         super().__init__(args, *positional, **prepared(args, keywords))
 
 
-def run(args: Word | Sequence[Word], **keywords: Any) -> subprocess.CompletedProcess[Any]:
+def run(args: Word | Iterable[Word], **keywords: Any) -> subprocess.CompletedProcess[Any]:
     """``subprocess.run`` with the environment of :func:`hermes_env_bridge.child_env`; raises what both raise."""
+    args = _whole(args)
     return subprocess.run(args, **prepared(args, keywords))
 
 
@@ -58,7 +60,7 @@ async def create_subprocess_shell(command: str | bytes, **keywords: Any) -> Proc
     return await asyncio.create_subprocess_shell(command, **prepared(command, keywords))
 
 
-def prepared(args: Word | Sequence[Word], keywords: Mapping[str, Any]) -> dict[str, Any]:
+def prepared(args: Word | Iterable[Word], keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Return the *keywords* of a spawn of *args* with the environment in ``env``, and what it was made of taken out.
 
     For other functions that start a program. Raises what :func:`hermes_env_bridge.child_env` raises.
@@ -67,6 +69,12 @@ def prepared(args: Word | Sequence[Word], keywords: Mapping[str, Any]) -> dict[s
     if isinstance(cwd := keywords.get("cwd"), (str, bytes, os.PathLike)):
         options["cwd"] = os.path.abspath(os.fsdecode(cwd))
     env = child_env(keywords.get("env"), **options)
-    words = [args] if isinstance(args, (str, bytes, os.PathLike)) else list(args)
+    args = _whole(args)
+    words = [args] if isinstance(args, (str, bytes, os.PathLike)) else args
     _core.check_env(env, [os.fsdecode(word) for word in words], os.name == "nt")
     return {name: value for name, value in keywords.items() if name not in _OPTIONS} | {"env": env}
+
+
+def _whole(args: Word | Iterable[Word]) -> Word | list[Word]:
+    """What is read more than once."""
+    return args if isinstance(args, (str, bytes, os.PathLike)) else list(args)
