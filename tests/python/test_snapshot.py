@@ -264,7 +264,17 @@ def test_a_run_refuses_code_that_would_run_outside_of_it(here: Session) -> None:
     async def stream() -> AsyncIterator[int]:
         yield 1
 
-    for function, kind in [(coroutine, "coroutine"), (generator, "generator"), (stream, "async_generator")]:
+    class Request:
+        def __await__(self) -> Iterator[None]:
+            return coroutine().__await__()
+
+    refused: list[tuple[Callable[[], object], str]] = [
+        (coroutine, "coroutine"),
+        (generator, "generator"),
+        (stream, "async_generator"),
+        (Request, "Request"),
+    ]
+    for function, kind in refused:
         with pytest.raises(TypeError, match=f"returned a {kind}, .*snapshot.bound"):
             Snapshot().run(function)
 
