@@ -187,6 +187,22 @@ def child_env(
     module: ModuleType | None = None,
     explain: Literal[True],
 ) -> tuple[dict[str, str], tuple[Decision, ...]]: ...
+@overload
+def child_env(
+    base: Mapping[str, str] | None = None,
+    *,
+    policy: Policy = "inherit",
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    extra: Mapping[str, str] | None = None,
+    credentials: Credentials | Spawn | None = None,
+    delegated: bool | None = None,
+    home: str | PathLike[str] | None = ...,
+    cwd: str | PathLike[str] | None = None,
+    windows: bool = ...,
+    module: ModuleType | None = None,
+    explain: bool,
+) -> dict[str, str] | tuple[dict[str, str], tuple[Decision, ...]]: ...
 def bound(module: ModuleType, /) -> list[tuple[str, str | None]]: ...
 def mark_children(mark: Callable[[dict[str, str]], dict[str, str]] | None, /) -> None: ...
 def marked(env: dict[str, str], /) -> dict[str, str]: ...

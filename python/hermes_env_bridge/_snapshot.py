@@ -121,8 +121,8 @@ class Snapshot:
         """The snapshot in *carrier*, None if there is none; the header's name is read in any case.
 
         A header is a claim: read it only where everybody who can write it may speak for every session, and never decide
-        by it what somebody is allowed to do. Raises TypeError for a header that is no text, ValueError for one that is
-        there twice, or is none of ours.
+        by it what somebody is allowed to do. Raises TypeError for a header that is no text and for headers that are
+        pairs or whose names are bytes, ValueError for one that is there twice, or is none of ours.
         """
         values = _core.snapshot_extract(carrier)
         return None if values is None else cls(values)

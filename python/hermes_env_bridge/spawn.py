@@ -1,9 +1,9 @@
 """Starts programs with the identity of the task that starts them.
 
-:func:`run`, :class:`Popen`, :func:`create_subprocess_exec` and :func:`create_subprocess_shell` are those of
-``subprocess`` and ``asyncio``, and take the keywords of :func:`hermes_env_bridge.child_env` besides. The identity is
-the one that is bound at the call. ``env`` is what the environment is made of, by default ``os.environ``; all of it is
-checked before anything is started.
+:func:`run`, :func:`call`, :func:`check_call`, :func:`check_output`, :class:`Popen`, :func:`create_subprocess_exec` and
+:func:`create_subprocess_shell` are those of ``subprocess`` and ``asyncio``, and take the keywords of
+:func:`hermes_env_bridge.child_env` besides. The identity is the one that is bound at the call. ``env`` is what the
+environment is made of, by default ``os.environ``; all of it is checked before anything is started.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from typing import Any
 from hermes_env_bridge import _core
 from hermes_env_bridge._core import child_env
 
-__all__ = ["Popen", "create_subprocess_exec", "create_subprocess_shell", "run"]
+__all__ = [
+    "Popen",
+    "call",
+    "check_call",
+    "check_output",
+    "create_subprocess_exec",
+    "create_subprocess_shell",
+    "prepared",
+    "run",
+]
 
 Word = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -42,6 +51,30 @@ def run(args: Word | Iterable[Word], **keywords: Any) -> subprocess.CompletedPro
     """``subprocess.run`` with the environment of :func:`hermes_env_bridge.child_env`; raises what both raise."""
     args = _whole(args)
     return subprocess.run(args, **prepared(args, keywords))
+
+
+def call(args: Word | Iterable[Word], **keywords: Any) -> int:
+    """``subprocess.call`` with the environment of :func:`hermes_env_bridge.child_env`; raises what both raise."""
+    args = _whole(args)
+    return subprocess.call(args, **prepared(args, keywords))
+
+
+def check_call(args: Word | Iterable[Word], **keywords: Any) -> int:
+    """``subprocess.check_call`` with the environment of :func:`hermes_env_bridge.child_env`.
+
+    Raises what both raise.
+    """
+    args = _whole(args)
+    return subprocess.check_call(args, **prepared(args, keywords))
+
+
+def check_output(args: Word | Iterable[Word], **keywords: Any) -> Any:
+    """``subprocess.check_output`` with the environment of :func:`hermes_env_bridge.child_env`.
+
+    Raises what both raise.
+    """
+    args = _whole(args)
+    return subprocess.check_output(args, **prepared(args, keywords))
 
 
 async def create_subprocess_exec(program: Word, *args: Word, **keywords: Any) -> Process:

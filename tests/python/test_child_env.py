@@ -811,6 +811,10 @@ def test_programs_are_started_with_the_identity_of_the_task_and_the_policy_that_
     script = f'printf %s "${{{KEY}-absent}}"'
     assert spawn.run(["sh", "-c", script], capture_output=True).stdout == b"K"
     assert spawn.run(script, shell=True, capture_output=True, text=True, policy="detached").stdout == "absent"
+    assert spawn.check_output(["sh", "-c", script], text=True) == "K"
+    assert spawn.call(["sh", "-c", f'test "${KEY}" = K']) == spawn.check_call(iter(["true"])) == 0
+    with pytest.raises(subprocess.CalledProcessError):
+        spawn.check_call(["sh", "-c", f'test "${KEY}" != K'])
     with spawn.Popen(["sh", "-c", script], stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"]}) as process:
         assert process.communicate()[0] == b"K"
     with spawn.Popen(["sh", "-c", script], -1, stdout=subprocess.PIPE, extra={KEY: "stated"}) as process:
