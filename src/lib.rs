@@ -182,7 +182,7 @@ pub mod var;
 pub use carrier::{Extractor, Injector, MAX_HEADER_BYTES, SESSION_HEADER, extract, inject};
 pub use child::{
     ChildEnv, Credentials, EnvLimits, InvalidEnv, Passthrough, Plan, Planned, Platform, Policy, SessionCommand,
-    UnknownPolicy, Unnameable, bridged_pairs, owned_names, owns, shell_exports, shell_unset,
+    UnknownPolicy, Unrenderable, bridged_pairs, owned_names, owns, shell_exports, shell_unset,
 };
 pub use context::Context;
 pub use cwd::{configured_cwd, resolve_cwd};

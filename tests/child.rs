@@ -9,7 +9,7 @@ use std::process::Command;
 
 use hermes_env_bridge::{
     ChildEnv, Context, Credentials, EnvLimits, ForChild, InvalidEnv, Passthrough, Plan, Platform, Policy, Session,
-    SessionCommand, bridged_pairs, owned_names, owns, shell_exports, shell_unset,
+    SessionCommand, Unrenderable, bridged_pairs, owned_names, owns, shell_exports, shell_unset,
 };
 
 const KEY: &str = "HERMES_SESSION_KEY";
@@ -355,5 +355,14 @@ fn shells_read_back_what_is_rendered() {
         }
         assert_eq!(value(&told, "GONE"), None);
     }
-    assert!(shell_exports([("A-B", "x")]).unwrap_err().to_string().contains("A-B"));
+}
+
+#[test]
+fn what_no_shell_can_have_is_refused_by_name() {
+    let error = shell_exports([("A-B", "x")]).unwrap_err();
+    assert!(matches!(&error, Unrenderable::Name { name } if name == "A-B"));
+    assert_eq!(shell_unset(["A-B"]).unwrap_err(), error);
+    let error = shell_exports([("SECRET", "hid\0den")]).unwrap_err();
+    assert!(matches!(&error, Unrenderable::NulInValue { name } if name == "SECRET"));
+    assert!(!error.to_string().contains("den"));
 }

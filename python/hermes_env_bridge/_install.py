@@ -265,6 +265,8 @@ def _refuse_if_imported(module: str) -> None:
             raise InstallError(f"the import of {name} is blocked: sys.modules has None for it; {_WITHOUT}")
         if imported is not _ABSENT:
             importers = ", ".join(_importers(imported)) or "code that kept no reference"
+            if importers == __package__:
+                importers += " for child_env(), snapshot() or another call that asked whose session it is"
             raise InstallError(
                 f"{name} has been imported already, by {importers}; "
                 "call hermes_env_bridge.install() before anything else is imported"

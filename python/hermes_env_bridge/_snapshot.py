@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import json
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping, MutableMapping
@@ -15,6 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, final
 
 from hermes_env_bridge import _core
 from hermes_env_bridge._core import ASYNC_DELIVERY, SESSION_CWD, SESSION_HEADER
+from hermes_env_bridge._deferred import refuse_deferred
 from hermes_env_bridge._find import OWN
 from hermes_env_bridge._module import ABSENT, State, engage, held, never_bound, session_module, state_of, unset_of
 
@@ -121,8 +121,8 @@ class Snapshot:
         """The snapshot in *carrier*, None if there is none; the header's name is read in any case.
 
         A header is a claim: read it only where everybody who can write it may speak for every session, and never decide
-        by it what somebody is allowed to do. Raises TypeError for a header that is no text, ValueError for one that is
-        there twice, or is none of ours.
+        by it what somebody is allowed to do. Raises TypeError for a header that is no text and for headers that are
+        pairs or whose names are bytes, ValueError for one that is there twice, or is none of ours.
         """
         values = _core.snapshot_extract(carrier)
         return None if values is None else cls(values)
@@ -133,7 +133,7 @@ class Snapshot:
 
     def unknown_names(self) -> tuple[str, ...]:
         """The names and fields of the snapshot that the session module in use does not have, in order."""
-        return self._beside(_variables(session_module(), self._has_cwd()))
+        return self._beside(variables_of(session_module(), self._has_cwd()))
 
     def diff(self, other: Snapshot) -> tuple[Change, ...]:
         """The variables that *other* holds otherwise than this, in order."""
@@ -154,7 +154,7 @@ class Snapshot:
         if unknown not in ("keep", "refuse"):
             raise ValueError(f"unknown is 'keep' or 'refuse', not {unknown!r}")
         module = session_module()
-        variables = _variables(module, self._has_cwd())
+        variables = variables_of(module, self._has_cwd())
         beside = self._beside(variables)
         if beside and unknown == "refuse":
             raise LookupError(f"{module.__name__} has no {', '.join(beside)}; keep what is unknown, or update Hermes")
@@ -174,17 +174,15 @@ class Snapshot:
     def run(self, function: Callable[_P, _T], /, *args: _P.args, **keywords: _P.kwargs) -> _T:
         """Call *function* with the snapshot restored, and return what it returns. Nothing that it binds comes back.
 
-        Raises TypeError if that is a coroutine or a generator, whose code would run outside; for those there are
-        :meth:`bound` and :meth:`context`.
+        Raises TypeError if that is a coroutine, a generator or anything else that is awaited (but for a future), whose
+        code would run outside; for those there are :meth:`bound` and :meth:`context`.
         """
         result = self.context().run(function, *args, **keywords)
-        if inspect.iscoroutine(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
-            if inspect.iscoroutine(result):
-                result.close()
-            raise TypeError(
-                f"{function!r} returned a {type(result).__name__}, whose code would run without the session; await it "
-                "in `with snapshot.bound():`, or give snapshot.context() to asyncio.create_task"
-            )
+        refuse_deferred(
+            function,
+            result,
+            "await it in `with snapshot.bound():`, or give snapshot.context() to asyncio.create_task",
+        )
         return result
 
     @contextmanager
@@ -247,7 +245,7 @@ def _holding() -> dict[str, Any]:
     if module is None:
         return {}
     unset = unset_of(module)
-    holding = {name: held(variable, unset) for name, variable in _variables(module).items()}
+    holding = {name: held(variable, unset) for name, variable in variables_of(module).items()}
     if holding.get(SESSION_CWD) == "":
         del holding[SESSION_CWD]  # as good as unset: Hermes tells them apart nowhere
     return {name: value for name, value in holding.items() if value is not ABSENT}
@@ -255,7 +253,7 @@ def _holding() -> dict[str, Any]:
 
 def _bind(module: ModuleType, values: Mapping[str, Any], *, is_bind: bool = False) -> None:
     """Have this context hold *values* and nothing else."""
-    variables, unset = _variables(module), unset_of(module)
+    variables, unset = variables_of(module), unset_of(module)
     each = (values[name] if name in values else never_bound(var, unset) for name, var in variables.items())
     _core.assign(tuple(variables.values()), tuple(each), is_bind)
 
@@ -264,7 +262,7 @@ def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(one[name] is other[name] for name in one)
 
 
-def _variables(module: ModuleType, load_cwd: bool = False) -> dict[str, Any]:
+def variables_of(module: ModuleType, load_cwd: bool = False) -> dict[str, Any]:
     """What holds a session, by name: the variables of *module*, and those that stand beside its map.
 
     The working directory's is another module's, which is imported only if *load_cwd*.

@@ -39,7 +39,11 @@ def disconnect() -> None:
 
 
 def _publish(headers: dict[str, Any], **_: Any) -> None:
-    if Snapshot.extract(headers) is None:
+    try:
+        stands = Snapshot.extract(headers) is not None
+    except (TypeError, ValueError):
+        return  # it stands as well, and the worker says what is wrong with it
+    if not stands:
         snapshot().inject(headers)
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
 from hermes_env_bridge import _core, passthrough
@@ -37,6 +37,7 @@ Policy = Literal["inherit", "detached", "minimal"]
 
 _WINDOWS = os.name == "nt"
 _UNSTATED: Any = object()
+_SPAWNS = "'terminal', 'program' and 'model'"
 
 # The process' own, whatever is written to os.environ later.
 _LAUNCH_HOME = os.environ.get("HERMES_HOME")
@@ -106,6 +107,8 @@ def _planned(
 ) -> dict[str, str] | tuple[dict[str, str], tuple[Decision, ...]]:
     """Do what :func:`child_env` does, for any arguments."""
     source = session_module() if module is None else module
+    if not hasattr(source, "_VAR_MAP"):
+        raise TypeError(f"module is a session module, and {source!r} is none: it has no _VAR_MAP")
     inherited = _copy(os.environ if base is None else base)
     if home is None:
         home = inherited.get("HERMES_HOME") or _LAUNCH_HOME
@@ -113,17 +116,19 @@ def _planned(
         from hermes_env_bridge.credentials import hermes_credentials
 
         credentials = hermes_credentials(credentials)
+    if delegated is None:
+        delegated = policy != "inherit" and _is_delegated()
     spec = _Spec(
-        policy=policy,
-        allow=_names("allow", allow),
-        deny=_names("deny", deny),
-        extra=dict(extra or {}),
-        credentials=credentials,
+        policy=_instance("policy", policy, str, "'inherit', 'detached' or 'minimal'"),
+        allow=_core.names("allow", allow),
+        deny=_core.names("deny", deny),
+        extra=dict(_instance("extra", {} if extra is None else extra, Mapping, "a mapping of names to values")),
+        credentials=_instance("credentials", credentials, (Credentials, NoneType), f"Credentials, or one of {_SPAWNS}"),
         passthrough=sorted(passthrough.names()) if policy == "minimal" else [],
-        delegated=policy != "inherit" and (_is_delegated() if delegated is None else delegated),
-        home=None if home is _UNSTATED or home is None else os.fspath(home),
-        cwd=None if cwd is None else os.fspath(cwd),
-        windows=windows,
+        delegated=_instance("delegated", delegated, bool, "True, False or None"),
+        home=None if home is _UNSTATED or home is None else _path("home", home),
+        cwd=None if cwd is None else _absolute(_path("cwd", cwd), windows),
+        windows=_instance("windows", windows, bool, "True or False"),
     )
     planned = _core.plan(inherited, _core.bound(source), _core.engaged_of(source), spec)
     env = _core.marked({name: value for name, _, _, value in planned if value is not None}, spec.extra)
@@ -158,8 +163,9 @@ def owns(name: str, *, module: ModuleType | None = None) -> bool:
 def shell_exports(env: Mapping[str, str] | None = None) -> str:
     """Return a line ``export NAME='value'`` for each variable of *env*, by default :func:`bridged_pairs`.
 
-    For any POSIX shell, which gets each value whole. Raises ValueError for a name that no shell takes. Text that is not
-    UTF-8 has its bytes as ``os.fsdecode`` gives them, so write it with ``os.fsencode``.
+    For any POSIX shell, which gets each value whole. Raises InvalidEnvError for a name that no shell takes and for a
+    value with a NUL. Text that is not UTF-8 has its bytes as ``os.fsdecode`` gives them, so write it with
+    ``os.fsencode``.
     """
     return _core.shell_exports(bridged_pairs() if env is None else dict(env))
 
@@ -169,7 +175,7 @@ def shell_unset(names: Iterable[str] | None = None) -> str:
 
     What a shell that lives longer than one child's identity must forget before it is told the next one's.
     """
-    return _core.shell_unset(list(owned_names() if names is None else names))
+    return _core.shell_unset(owned_names() if names is None else names)
 
 
 def launch_home() -> str | None:
@@ -203,10 +209,25 @@ def _list(base: Mapping[str, str]) -> list[str]:
                 raise
 
 
-def _names(what: str, names: Iterable[str]) -> list[str]:
-    if isinstance(names, str):
-        raise TypeError(f"{what} takes names, not one name: say {what}=[{names!r}]")
-    return list(names)
+def _instance(what: str, given: Any, kind: type | tuple[type, ...], expected: str) -> Any:
+    """*given*. Raises TypeError if that is not of *kind*."""
+    if not isinstance(given, kind):
+        raise TypeError(f"{what} is {expected}, not {type(given).__name__}")
+    return given
+
+
+def _path(what: str, given: object) -> str:
+    path = given.__fspath__() if isinstance(given, os.PathLike) else given
+    if not isinstance(path, str):
+        raise TypeError(f"{what} is a str or a path of one, not {type(given).__name__}")
+    if not path:
+        raise ValueError(f"{what} is a directory, and the empty path is none; leave it out instead")
+    return path
+
+
+def _absolute(cwd: str, windows: bool) -> str:
+    """What the child would make of it is something else; another system's paths are left alone."""
+    return os.path.abspath(cwd) if windows == _WINDOWS else cwd
 
 
 def _is_delegated() -> bool:

@@ -1,7 +1,8 @@
 """The names that a session's skills hand on to its sandboxed children, under the policy ``"minimal"``.
 
 The list belongs to the task: a name that is added is there for this task and what it starts from then on, never for a
-sibling or for whoever started it. A credential is never on it.
+sibling or for whoever started it. It does not end with a session: a task or a thread that goes on to serve another one
+calls :func:`clear`. A credential is never on it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from contextvars import ContextVar
 
+from hermes_env_bridge import _core
 from hermes_env_bridge._core import Credentials
 
 _names: ContextVar[frozenset[str]] = ContextVar("hermes_env_bridge.passthrough", default=frozenset())
@@ -19,13 +21,14 @@ def allow(names: Iterable[str], *, credentials: Credentials | None = None) -> fr
     """Add *names* to this task's list, and return those that were refused because they are credentials.
 
     Which are is told by *credentials*, by default the installed Hermes' lists. Raises RuntimeError, with nothing added,
-    if those cannot be read.
+    if those cannot be read, and TypeError for one name in the place of several.
     """
+    given = _core.names("names", names)
     if credentials is None:
         from hermes_env_bridge.credentials import hermes_credentials
 
         credentials = hermes_credentials("program")
-    stripped = {name.strip() for name in names} - {""}
+    stripped = {name.strip() for name in given} - {""}
     refused = frozenset(name for name in stripped if credentials.is_credential(name))
     _names.set(_names.get() | (stripped - refused))
     return refused

@@ -1,9 +1,9 @@
 """Starts programs with the identity of the task that starts them.
 
-:func:`run`, :class:`Popen`, :func:`create_subprocess_exec` and :func:`create_subprocess_shell` are those of
-``subprocess`` and ``asyncio``, and take the keywords of :func:`hermes_env_bridge.child_env` besides. The identity is
-the one that is bound at the call. ``env`` is what the environment is made of, by default ``os.environ``; all of it is
-checked before anything is started.
+:func:`run`, :func:`call`, :func:`check_call`, :func:`check_output`, :class:`Popen`, :func:`create_subprocess_exec` and
+:func:`create_subprocess_shell` are those of ``subprocess`` and ``asyncio``, and take the keywords of
+:func:`hermes_env_bridge.child_env` besides. The identity is the one that is bound at the call. ``env`` is what the
+environment is made of, by default ``os.environ``; all of it is checked before anything is started.
 """
 
 from __future__ import annotations
@@ -12,13 +12,22 @@ import asyncio
 import os
 import subprocess
 from asyncio.subprocess import Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hermes_env_bridge import _core
 from hermes_env_bridge._core import child_env
 
-__all__ = ["Popen", "create_subprocess_exec", "create_subprocess_shell", "run"]
+__all__ = [
+    "Popen",
+    "call",
+    "check_call",
+    "check_output",
+    "create_subprocess_exec",
+    "create_subprocess_shell",
+    "prepared",
+    "run",
+]
 
 Word = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -32,14 +41,40 @@ class Popen(subprocess.Popen[Any]):
     Raises what both raise; nothing is started if the environment cannot be made.
     """
 
-    def __init__(self, args: Word | Sequence[Word], *positional: Any, **keywords: Any) -> None:
+    def __init__(self, args: Word | Iterable[Word], *positional: Any, **keywords: Any) -> None:
         """Start *args*."""
+        args = _whole(args)
         super().__init__(args, *positional, **prepared(args, keywords))
 
 
-def run(args: Word | Sequence[Word], **keywords: Any) -> subprocess.CompletedProcess[Any]:
+def run(args: Word | Iterable[Word], **keywords: Any) -> subprocess.CompletedProcess[Any]:
     """``subprocess.run`` with the environment of :func:`hermes_env_bridge.child_env`; raises what both raise."""
+    args = _whole(args)
     return subprocess.run(args, **prepared(args, keywords))
+
+
+def call(args: Word | Iterable[Word], **keywords: Any) -> int:
+    """``subprocess.call`` with the environment of :func:`hermes_env_bridge.child_env`; raises what both raise."""
+    args = _whole(args)
+    return subprocess.call(args, **prepared(args, keywords))
+
+
+def check_call(args: Word | Iterable[Word], **keywords: Any) -> int:
+    """``subprocess.check_call`` with the environment of :func:`hermes_env_bridge.child_env`.
+
+    Raises what both raise.
+    """
+    args = _whole(args)
+    return subprocess.check_call(args, **prepared(args, keywords))
+
+
+def check_output(args: Word | Iterable[Word], **keywords: Any) -> Any:
+    """``subprocess.check_output`` with the environment of :func:`hermes_env_bridge.child_env`.
+
+    Raises what both raise.
+    """
+    args = _whole(args)
+    return subprocess.check_output(args, **prepared(args, keywords))
 
 
 async def create_subprocess_exec(program: Word, *args: Word, **keywords: Any) -> Process:
@@ -58,7 +93,7 @@ async def create_subprocess_shell(command: str | bytes, **keywords: Any) -> Proc
     return await asyncio.create_subprocess_shell(command, **prepared(command, keywords))
 
 
-def prepared(args: Word | Sequence[Word], keywords: Mapping[str, Any]) -> dict[str, Any]:
+def prepared(args: Word | Iterable[Word], keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Return the *keywords* of a spawn of *args* with the environment in ``env``, and what it was made of taken out.
 
     For other functions that start a program. Raises what :func:`hermes_env_bridge.child_env` raises.
@@ -67,6 +102,12 @@ def prepared(args: Word | Sequence[Word], keywords: Mapping[str, Any]) -> dict[s
     if isinstance(cwd := keywords.get("cwd"), (str, bytes, os.PathLike)):
         options["cwd"] = os.path.abspath(os.fsdecode(cwd))
     env = child_env(keywords.get("env"), **options)
-    words = [args] if isinstance(args, (str, bytes, os.PathLike)) else list(args)
+    args = _whole(args)
+    words = [args] if isinstance(args, (str, bytes, os.PathLike)) else args
     _core.check_env(env, [os.fsdecode(word) for word in words], os.name == "nt")
     return {name: value for name, value in keywords.items() if name not in _OPTIONS} | {"env": env}
+
+
+def _whole(args: Word | Iterable[Word]) -> Word | list[Word]:
+    """What is read more than once."""
+    return args if isinstance(args, (str, bytes, os.PathLike)) else list(args)

@@ -16,8 +16,11 @@ from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Any, ParamSpec, TypeVar, cast
 
-from hermes_env_bridge import _core
-from hermes_env_bridge._module import LATCH, session_module
+from hermes_env_bridge import _core, passthrough
+from hermes_env_bridge._core import ASYNC_DELIVERY, SESSION_CWD
+from hermes_env_bridge._deferred import refuse_deferred
+from hermes_env_bridge._module import LATCH, never_bound, session_module, unset_of
+from hermes_env_bridge._snapshot import variables_of
 
 __all__ = ["GROUPS", "ContextExecutor", "Timer", "after_fork_in_child", "bind", "to_thread", "unset", "unset_after"]
 
@@ -36,7 +39,7 @@ def bind(function: Callable[P, T]) -> Callable[P, T]:
 
     Each call has a copy of that context to itself, so calls may run side by side, and none sees what another has bound.
     A coroutine function runs as a task of its own. Raises TypeError for a generator function, whose body runs in the
-    context of whoever iterates.
+    context of whoever iterates. So does a call of a plain function that returns a coroutine or a generator.
     """
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"{function!r} makes generators, which run in the context of their consumer; bind that one")
@@ -53,7 +56,9 @@ def bind(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def bound(*args: P.args, **options: P.kwargs) -> T:
-        return context.copy().run(function, *args, **options)
+        result = context.copy().run(function, *args, **options)
+        refuse_deferred(function, result, "bind the function that makes it, or one that awaits or consumes it")
+        return result
 
     return bound
 
@@ -93,20 +98,24 @@ class Timer(threading.Timer):
 def unset(*names: str) -> None:
     """Make variables ones that were never bound in this task, so that reads fall back to the environment.
 
-    *names* are environment names or names of :data:`GROUPS`; without any, every variable. For the end of a job on a
-    thread that is used again: a variable set to ``""`` would tell the next job that there is no such value. Raises
-    LookupError, with nothing changed, for a name that the session module has not got.
+    *names* are environment names or names of :data:`GROUPS`; without any, every variable. With the group "session", and
+    without any names, the working directory and whether a completion can be delivered are unset too. For the end of a
+    job on a thread that is used again: a variable set to ``""`` would tell the next job that there is no such value.
+    Raises LookupError, with nothing changed, for a name that the session module has not got.
     """
     module = session_module()
-    variables: dict[str, Any] = module._VAR_MAP
-    chosen = [
-        name for given in names for name in GROUPS.get(given, (given,)) if given not in GROUPS or name in variables
-    ]
+    variables = variables_of(module)
+    chosen: list[str] = []
+    for given in names or variables:
+        beside = (ASYNC_DELIVERY, SESSION_CWD) if given == "session" else ()
+        group = (*GROUPS[given], *beside) if given in GROUPS else None
+        chosen += [given] if group is None else [name for name in group if name in variables]
     unknown = [name for name in chosen if name not in variables]
     if unknown:
         known = f"a group ({', '.join(GROUPS)}) or a variable of {module.__name__}"
         raise LookupError(f"{', '.join(unknown)} cannot be unset: give {known}")
-    _core.fill([variables[name] for name in (chosen if names else variables)], module._UNSET)
+    unset_values = (never_bound(variables[name], unset_of(module)) for name in chosen)
+    _core.assign(tuple(variables[name] for name in chosen), tuple(unset_values))
 
 
 @contextmanager
@@ -121,6 +130,8 @@ def unset_after(*names: str) -> Iterator[None]:
 def after_fork_in_child() -> None:
     """Make a forked child a run of its own: nothing is bound in this task, and no session was ever bound here.
 
+    The list of :mod:`hermes_env_bridge.passthrough` is empty.
+
     That is how a child of the start methods "spawn" and "forkserver" begins. A forked one has its parent's session and
     latch until it calls this, first of all: as the ``initializer`` of a pool, or by
     ``os.register_at_fork(after_in_child=…)``.
@@ -129,6 +140,7 @@ def after_fork_in_child() -> None:
     if hasattr(module, "reset_session_vars"):
         module.reset_session_vars()
     unset()
+    passthrough.clear()
     if hasattr(module, LATCH):
         setattr(module, LATCH, False)
     _core.set_engaged(False)

@@ -21,7 +21,7 @@ pub use owned::{bridged_pairs, owned_names, owns};
 pub use plan::{Plan, Planned};
 pub use platform::Platform;
 pub use policy::{Policy, UnknownPolicy};
-pub use shell::{Unnameable, shell_exports, shell_unset};
+pub use shell::{Unrenderable, shell_exports, shell_unset};
 pub use spec::ChildEnv;
 
 #[cfg(feature = "python")]

@@ -18,6 +18,9 @@ const HERMES_HOME: &str = "HERMES_HOME";
 const HOME: &str = "HOME";
 const TERMINAL_CWD: &str = "TERMINAL_CWD";
 
+/// Under a policy that lets no session pass by itself.
+const UNBOUND: &str = "the spawner allows it, but this task has not bound it, and another's is not inherited";
+
 /// What a child gets under one name. `Debug` and `Display` show the name and the reason; never the value, which may be
 /// a secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -152,14 +155,19 @@ impl<'a> Question<'a> {
             }
         }
         let inherited = Block::new(platform, inherited);
+        let deny = names(&spec.deny);
         let is_there =
             |name: &OsStr, value: &OsStr| !value.is_empty() && (is_claim(platform, name) || is_descent(platform, name));
-        let granted = extra.iter().any(|(name, value)| value.is_ok() && is_claim(platform, name));
+        // Who is handed a claim is a worker itself.
+        let added = extra.iter().filter(|(_, value)| value.is_ok()).map(|(name, _)| name);
+        let allowed =
+            inherited.iter().filter(|(name, value)| !value.is_empty() && allow.has(name)).map(|(name, _)| name);
+        let granted = added.chain(allowed).any(|name| is_claim(platform, name) && !deny.has(name));
         let descends = !granted && (spec.delegated || inherited.iter().any(|(name, value)| is_there(name, value)));
         Self {
             spec,
             session: Block::new(platform, session),
-            deny: names(&spec.deny),
+            deny,
             passthrough: spec.passthrough.block(platform),
             place: place(spec, &inherited),
             inherited,
@@ -208,6 +216,10 @@ impl<'a> Question<'a> {
             let is_owned = is_claim(self.platform(), name)
                 || is_descent(self.platform(), name)
                 || is_session(self.platform(), name);
+            // What the session module has is decided above; what it has not, this task cannot have bound.
+            if is_session(self.platform(), name) && self.allow.has(name) {
+                return self.without(name, UNBOUND);
+            }
             if is_owned && !self.allow.has(name) {
                 return self.without(name, "it belongs to this process, and the spawner did not state it");
             }
@@ -240,8 +252,8 @@ impl<'a> Question<'a> {
             engaged: self.engaged,
         };
         let (action, why) = facts.child();
-        if action == ForChild::Keep && self.spec.policy == Policy::Detached {
-            return self.without(name, "a detached child inherits no session variable, and this task has not bound it");
+        if action == ForChild::Keep && self.marks() {
+            return self.without(name, UNBOUND);
         }
         let value = if action == ForChild::Keep { self.inherited.get(name).cloned() } else { value };
         (action, why, value)
@@ -298,4 +310,51 @@ fn place(spec: &ChildEnv, inherited: &Block<OsString>) -> Block<OsString> {
         place.put(TERMINAL_CWD.into(), cwd.clone());
     }
     place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "HERMES_SESSION_KEY";
+    const TASK: &str = "HERMES_KANBAN_TASK";
+
+    fn planned(spec: &ChildEnv, state: Option<VarState<OsString>>, engaged: bool) -> Plan {
+        let inherited = [(KEY.into(), "inherited".into()), (TASK.into(), "t1".into())];
+        Plan::make(spec, inherited.into_iter(), state.map(|state| (KEY.into(), state)).into_iter(), engaged).unwrap()
+    }
+
+    #[test]
+    fn under_a_strict_policy_an_allowed_session_variable_is_what_the_task_has_bound_and_never_what_is_inherited() {
+        let cases = [
+            (None, None), // the session module does not have it
+            (Some(VarState::Unset), None),
+            (Some(VarState::Cleared), Some("")),
+            (Some(VarState::Set("bound".into())), Some("bound")),
+        ];
+        for policy in [Policy::Detached, Policy::Minimal] {
+            for engaged in [false, true] {
+                for (state, expected) in cases.clone() {
+                    let plan = planned(&ChildEnv::new().policy(policy).allow(KEY), state.clone(), engaged);
+                    assert_eq!(plan.value(KEY), expected.map(OsStr::new), "{policy:?}, {state:?}, engaged: {engaged}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_child_that_is_handed_the_claim_is_a_worker_and_no_descendant_of_one() {
+        for policy in [Policy::Detached, Policy::Minimal] {
+            let spec = ChildEnv::new().policy(policy);
+            let told = |spec: &ChildEnv| {
+                let plan = planned(spec, None, false);
+                (plan.value(TASK).is_some(), plan.value(DESCENT).is_some())
+            };
+            assert_eq!(told(&spec), (false, true), "{policy:?}");
+            assert_eq!(told(&spec.clone().allow(TASK)), (true, false), "{policy:?}");
+            assert_eq!(told(&spec.clone().extra(TASK, "t2")), (true, false), "{policy:?}");
+            assert_eq!(told(&spec.clone().allow(TASK).deny(TASK)), (false, true), "{policy:?}");
+            assert_eq!(told(&spec.extra(TASK, "t2").deny(TASK)), (false, true), "{policy:?}");
+        }
+    }
 }

@@ -2,19 +2,39 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// A name that no shell takes for a variable, though an environment may hold it.
+/// What no shell can have, though a caller may. Says which variable it is, never what is in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is no name of a shell's variable: letters, digits and _, and no digit first; leave it out")]
-pub struct Unnameable {
-    /// The name.
-    pub name: OsString,
+#[non_exhaustive]
+pub enum Unrenderable {
+    /// A name that no shell takes for a variable, though an environment may hold it.
+    #[error("{name:?} is no name of a shell's variable: letters, digits and _, and no digit first; leave it out")]
+    Name {
+        /// The name.
+        name: OsString,
+    },
+    /// A value with a NUL, which a shell leaves out.
+    #[error("the value of {name:?} has a NUL in it, so no shell can have it; take the NUL or the variable out")]
+    NulInValue {
+        /// The variable.
+        name: OsString,
+    },
+}
+
+impl Unrenderable {
+    /// The variable.
+    #[must_use]
+    pub fn name(&self) -> &OsStr {
+        match self {
+            Self::Name { name } | Self::NulInValue { name } => name,
+        }
+    }
 }
 
 /// Lines of `export NAME='value'`, byte for byte what the values are, for any POSIX shell.
 ///
 /// # Errors
 ///
-/// [`Unnameable`] for a name that a shell does not take.
+/// [`Unrenderable`] for a name that a shell does not take, and for a value with a NUL.
 ///
 /// ```
 /// use hermes_env_bridge::shell_exports;
@@ -24,13 +44,17 @@ pub struct Unnameable {
 /// ```
 pub fn shell_exports<N: AsRef<OsStr>, V: AsRef<OsStr>>(
     pairs: impl IntoIterator<Item = (N, V)>,
-) -> Result<OsString, Unnameable> {
+) -> Result<OsString, Unrenderable> {
     let mut text = OsString::new();
     for (name, value) in pairs {
+        let (name, value) = (checked(name.as_ref())?, value.as_ref());
+        if value.as_encoded_bytes().contains(&0) {
+            return Err(Unrenderable::NulInValue { name: name.to_owned() });
+        }
         text.push("export ");
-        text.push(checked(name.as_ref())?);
+        text.push(name);
         text.push("='");
-        push_quoted(&mut text, value.as_ref());
+        push_quoted(&mut text, value);
         text.push("'\n");
     }
     Ok(text)
@@ -40,8 +64,8 @@ pub fn shell_exports<N: AsRef<OsStr>, V: AsRef<OsStr>>(
 ///
 /// # Errors
 ///
-/// [`Unnameable`] for a name that a shell does not take.
-pub fn shell_unset<N: AsRef<OsStr>>(names: impl IntoIterator<Item = N>) -> Result<OsString, Unnameable> {
+/// [`Unrenderable`] for a name that a shell does not take.
+pub fn shell_unset<N: AsRef<OsStr>>(names: impl IntoIterator<Item = N>) -> Result<OsString, Unrenderable> {
     let mut text = OsString::new();
     for name in names {
         text.push("unset ");
@@ -51,11 +75,11 @@ pub fn shell_unset<N: AsRef<OsStr>>(names: impl IntoIterator<Item = N>) -> Resul
     Ok(text)
 }
 
-fn checked(name: &OsStr) -> Result<&OsStr, Unnameable> {
+fn checked(name: &OsStr) -> Result<&OsStr, Unrenderable> {
     let bytes = name.as_encoded_bytes();
     let is_name = bytes.first().is_some_and(|first| !first.is_ascii_digit())
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    if is_name { Ok(name) } else { Err(Unnameable { name: name.to_owned() }) }
+    if is_name { Ok(name) } else { Err(Unrenderable::Name { name: name.to_owned() }) }
 }
 
 /// What stands between two apostrophes is taken as it is; an apostrophe itself cannot.

@@ -14,7 +14,8 @@ use crate::state::{SessionState, VarState};
 /// What the environment of a child is to be: a policy, and what this one spawn denies, allows and adds.
 ///
 /// Allowing a name decides *whether* the child gets it, and the task decides *what*: an allowed session variable has
-/// the value that the task has bound, and one that it has not bound is stripped in a process that has bound sessions.
+/// the value that the task has bound. One that it has not bound is absent under [`Policy::Detached`] and
+/// [`Policy::Minimal`]; under [`Policy::Inherit`] it is inherited until a session was bound in the process.
 ///
 /// ```
 /// use hermes_env_bridge::{ChildEnv, Policy, Session};

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use pyo3::exceptions::{PyImportError, PySystemError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use pyo3::{ffi, intern};
 
 /// A `contextvars.ContextVar` without a default.
@@ -57,6 +58,17 @@ impl ContextVar {
     pub(super) fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.0)
     }
+}
+
+/// Whether each key of `dict` is a str. A dict that never had another key knows it, so that none is looked at.
+pub(super) fn has_text_keys(dict: &Bound<'_, PyDict>) -> bool {
+    // SAFETY: the thread is attached (`dict`). The call takes any object, and returns 0 with an exception set for one
+    // that is no dict or has another key.
+    let is_text = unsafe { ffi::PyArg_ValidateKeywordArguments(dict.as_ptr()) } != 0;
+    if !is_text {
+        drop(PyErr::take(dict.py()));
+    }
+    is_text
 }
 
 /// Raises `ImportError` in any interpreter of the process but the first that asks.

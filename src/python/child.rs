@@ -11,8 +11,9 @@ use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::argument::Argument;
-use super::plan::{check_env, refusal};
+use super::plan::check_env;
 use super::slot::{Slot, field};
+use super::text::{self, check_names, refusal};
 use super::var::SessionVar;
 use super::{environ, import};
 use crate::child::{EnvLimits, Platform, check_variable};
@@ -85,7 +86,9 @@ pub(super) fn child_env<'py>(
         let module = || import::module(intern!(py, "hermes_env_bridge.session_context"));
         if let Some(base) = base {
             if let Ok(base) = base.cast_exact::<PyDict>() {
-                return inherit(base.copy()?, &module()?).and_then(marked_alone).map(Bound::into_any);
+                let env = base.copy()?;
+                check_names(&env)?;
+                return inherit(env, &module()?).and_then(marked_alone).map(Bound::into_any);
             }
         } else if let Some(base) = environ::environ(py)? {
             let env = inherit(base, &module()?)?;
@@ -142,7 +145,7 @@ fn inherit<'py>(env: Bound<'py, PyDict>, module: &Bound<'py, PyAny>) -> PyResult
     let empty = intern!(env.py(), "");
     module.variables()?.each(|name, value| {
         // Most bound values are the empty text, of which there is one.
-        let text = value.filter(|value| !value.is(empty)).map(Text::of).transpose()?;
+        let text = value.filter(|value| !value.is(empty)).map(|value| Text::of(name, value)).transpose()?;
         let is_empty = text.as_ref().is_none_or(Text::is_empty);
         match (for_child(value.map(|_| is_empty), engaged), value) {
             (ForChild::Set | ForChild::Empty, Some(value)) => {
@@ -182,7 +185,7 @@ pub(super) fn decisions<'py>(module: &Bound<'py, PyAny>) -> PyResult<Vec<Decided
 }
 
 /// A variable's name, and what a child gets for it if it is bound.
-type Held<'py> = (Bound<'py, PyString>, Option<Bound<'py, PyString>>);
+pub(super) type Held<'py> = (Bound<'py, PyString>, Option<Bound<'py, PyString>>);
 
 /// Return (name, value) for each variable of *module*: what a child gets for it if it is bound, else None.
 #[pyfunction]
@@ -340,8 +343,11 @@ enum Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    fn of(text: &'a Bound<'_, PyString>) -> PyResult<Self> {
-        text.to_str().map(Self::Utf8).or_else(|_| text.extract().map(Self::Other))
+    fn of(name: &Bound<'_, PyString>, value: &'a Bound<'_, PyString>) -> PyResult<Self> {
+        match value.to_str() {
+            Ok(text) if text.is_ascii() || environ::is_utf8(name.py())? => Ok(Self::Utf8(text)),
+            _ => text::text("value", name, value).map(Self::Other),
+        }
     }
 
     fn as_os_str(&self) -> &OsStr {

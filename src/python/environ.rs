@@ -42,6 +42,11 @@ pub(super) fn environ(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
     Ok(Some(environ))
 }
 
+/// Whether names and values are kept as UTF-8 bytes.
+pub(super) fn is_utf8(py: Python<'_>) -> PyResult<bool> {
+    Ok(Genuine::get(py)?.is_some())
+}
+
 /// As `os.fsdecode`, where that decodes UTF-8.
 fn decoded<'py>(bytes: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyString>> {
     let py = bytes.py();

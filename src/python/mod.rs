@@ -20,6 +20,7 @@ mod plan;
 mod run;
 mod slot;
 mod snapshot;
+mod text;
 mod token;
 mod var;
 mod verbs;
@@ -59,6 +60,8 @@ mod extension {
         snapshot_extract, snapshot_from_header, snapshot_from_json, snapshot_from_mapping, snapshot_inject,
         snapshot_to_header, snapshot_to_json, snapshot_to_mapping,
     };
+    #[pymodule_export]
+    use super::text::names;
     #[pymodule_export]
     use super::token::SessionToken;
     #[pymodule_export]

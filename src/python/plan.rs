@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-use crate::child::{self, ChildEnv, InvalidEnv, Passthrough, Plan, Platform, Unnameable};
+use super::argument::Argument;
+use super::child::Held;
+use super::text::{arguments, invalid, names, refusal, text, variables};
+use crate::child::{self, ChildEnv, Passthrough, Plan, Platform, Unrenderable};
 use crate::state::VarState;
 
 /// Name, action, reason, and the value if the child gets one.
@@ -19,20 +21,21 @@ type Decided = (OsString, &'static str, &'static str, Option<OsString>);
 #[pyo3(signature = (base, session, engaged, spec, /))]
 pub(super) fn plan(
     base: &Bound<'_, PyDict>,
-    session: Vec<(OsString, Option<OsString>)>,
+    session: Vec<Held<'_>>,
     engaged: bool,
     spec: Spec<'_>,
 ) -> PyResult<Vec<Decided>> {
     let py = base.py();
-    let session = session.into_iter().map(|(name, value)| {
-        let state = match value {
+    let state = |(name, value): Held<'_>| {
+        let state = match value.map(|value| text("value", &name, &value)).transpose()? {
             None => VarState::Unset,
             Some(value) if value.is_empty() => VarState::Cleared,
             Some(value) => VarState::Set(value),
         };
-        (name, state)
-    });
-    let plan = Plan::make(&spec.build()?, variables(base)?.into_iter(), session, engaged)
+        Ok((text("name", &name, &name)?, state))
+    };
+    let session: Vec<_> = session.into_iter().map(state).collect::<PyResult<_>>()?;
+    let plan = Plan::make(&spec.build()?, variables(base)?.into_iter(), session.into_iter(), engaged)
         .map_err(|error| refusal(py, &error))?;
     let planned = plan.iter();
     Ok(planned.map(|each| (each.name.clone(), each.action.as_str(), each.why, each.value().map(Into::into))).collect())
@@ -42,14 +45,14 @@ pub(super) fn plan(
 #[derive(FromPyObject)]
 pub(super) struct Spec<'py> {
     policy: String,
-    allow: Vec<OsString>,
-    deny: Vec<OsString>,
+    allow: Bound<'py, PyAny>,
+    deny: Bound<'py, PyAny>,
     extra: Bound<'py, PyDict>,
     credentials: Option<Bound<'py, Credentials>>,
-    passthrough: Vec<OsString>,
+    passthrough: Bound<'py, PyAny>,
     delegated: bool,
-    home: Option<OsString>,
-    cwd: Option<OsString>,
+    home: Option<Bound<'py, PyAny>>,
+    cwd: Option<Bound<'py, PyAny>>,
     windows: bool,
 }
 
@@ -63,13 +66,16 @@ impl Spec<'_> {
             .policy(policy)
             .platform(platform(self.windows))
             .delegated(self.delegated)
-            .passthrough(Passthrough::default().with(self.passthrough, &known).0);
-        spec = self.allow.into_iter().fold(spec, ChildEnv::allow);
-        spec = self.deny.into_iter().fold(spec, ChildEnv::deny);
+            .passthrough(Passthrough::default().with(names("passthrough", &self.passthrough)?, &known).0);
+        spec = names("allow", &self.allow)?.into_iter().fold(spec, ChildEnv::allow);
+        spec = names("deny", &self.deny)?.into_iter().fold(spec, ChildEnv::deny);
         spec = variables(&self.extra)?.into_iter().fold(spec, |spec, (name, value)| spec.extra(name, value));
         spec = credentials.into_iter().fold(spec, ChildEnv::credentials);
-        spec = self.home.into_iter().fold(spec, ChildEnv::home);
-        Ok(self.cwd.into_iter().fold(spec, ChildEnv::cwd))
+        let path = |name: &str, path: Option<Bound<'_, PyAny>>| {
+            path.map(|path| text("value", PyString::new(path.py(), name).as_any(), &path)).transpose()
+        };
+        spec = path("HERMES_HOME", self.home)?.into_iter().fold(spec, ChildEnv::home);
+        Ok(path("TERMINAL_CWD", self.cwd)?.into_iter().fold(spec, ChildEnv::cwd))
     }
 }
 
@@ -84,9 +90,16 @@ pub(super) struct Credentials(child::Credentials);
 #[pymethods]
 impl Credentials {
     #[new]
-    #[pyo3(signature = (blocked = Vec::new(), *, always = Vec::new()), text_signature = "(blocked=(), *, always=())")]
-    fn new(blocked: Vec<OsString>, always: Vec<OsString>) -> Self {
-        Self(child::Credentials::new(blocked).always(always))
+    #[pyo3(
+        signature = (blocked = Argument::Absent, *, always = Argument::Absent),
+        text_signature = "(blocked=(), *, always=())"
+    )]
+    fn new(blocked: Argument<'_>, always: Argument<'_>) -> PyResult<Self> {
+        let given = |what: &str, given: Argument<'_>| match given {
+            Argument::Absent => Ok(Vec::new()),
+            Argument::Given(given) => names(what, &given),
+        };
+        Ok(Self(child::Credentials::new(given("blocked", blocked)?).always(given("always", always)?)))
     }
 
     /// Whether no skill may hand *name* on.
@@ -96,30 +109,31 @@ impl Credentials {
     }
 }
 
-/// Raise InvalidEnvError if no program can be started with *env* and *arguments*.
+/// Raise InvalidEnvError if no program can be started with *env* and the arguments *words*.
 #[pyfunction]
-#[pyo3(signature = (env, arguments, windows, /))]
+#[pyo3(signature = (env, words, windows, /))]
 #[allow(clippy::needless_pass_by_value)] // what is extracted is owned
-pub(super) fn check_env(env: &Bound<'_, PyDict>, arguments: Vec<OsString>, windows: bool) -> PyResult<()> {
+pub(super) fn check_env(env: &Bound<'_, PyDict>, words: Vec<Bound<'_, PyString>>, windows: bool) -> PyResult<()> {
     let platform = platform(windows);
+    let arguments = arguments(&words)?;
     let variables = variables(env)?;
     let pairs = variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
     child::check(platform, platform.limits(), pairs, arguments.iter().map(OsString::as_os_str))
         .map_err(|error| refusal(env.py(), &error))
 }
 
-/// Return a line ``export NAME='value'`` for each variable of *env*. Raises ValueError for what is no shell's name.
+/// Return a line ``export NAME='value'`` for each variable of *env*. Raises InvalidEnvError for what no shell can have.
 #[pyfunction]
 #[pyo3(signature = (env, /))]
 pub(super) fn shell_exports(env: &Bound<'_, PyDict>) -> PyResult<OsString> {
-    child::shell_exports(variables(env)?).map_err(|error| unnameable(&error))
+    child::shell_exports(variables(env)?).map_err(|error| unrenderable(env.py(), &error))
 }
 
-/// Return a line ``unset NAME`` for each of *names*. Raises ValueError for what is no shell's name.
+/// Return a line ``unset NAME`` for each of the names in *given*. Raises InvalidEnvError for what no shell can have.
 #[pyfunction]
-#[pyo3(signature = (names, /))]
-pub(super) fn shell_unset(names: Vec<OsString>) -> PyResult<OsString> {
-    child::shell_unset(names).map_err(|error| unnameable(&error))
+#[pyo3(signature = (given, /))]
+pub(super) fn shell_unset(given: &Bound<'_, PyAny>) -> PyResult<OsString> {
+    child::shell_unset(names("names", given)?).map_err(|error| unrenderable(given.py(), &error))
 }
 
 /// Return the names that the crate's own table owns.
@@ -140,36 +154,9 @@ fn platform(windows: bool) -> Platform {
     if windows { Platform::Windows } else { Platform::Posix }
 }
 
-/// Names and values; raises TypeError, with the name, for what is no text, and UnicodeEncodeError for what the system
-/// cannot have.
-fn variables(env: &Bound<'_, PyDict>) -> PyResult<Vec<(OsString, OsString)>> {
-    // A copy: nothing is run for text, but a subclass of str is not only text.
-    let text = |what: &str, name: &Bound<'_, PyAny>, object: &Bound<'_, PyAny>| {
-        object.cast::<PyString>().map_err(PyErr::from).and_then(|text| text.extract::<OsString>()).map_err(|error| {
-            if !error.is_instance_of::<PyTypeError>(object.py()) {
-                return error;
-            }
-            let (name, kind) = (name.repr(), object.get_type().name());
-            match (name, kind) {
-                (Ok(name), Ok(kind)) => PyTypeError::new_err(format!("the {what} of {name} is not a str but {kind}")),
-                _ => error,
-            }
-        })
-    };
-    let entries = env.copy()?;
-    entries.iter().map(|(name, value)| Ok((text("name", &name, &name)?, text("value", &name, &value)?))).collect()
-}
-
-/// The Python exception for what no program can be started with.
-pub(super) fn refusal(py: Python<'_>, error: &InvalidEnv) -> PyErr {
-    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let (size, limit) = error.size_and_limit().unzip();
-    let raised = CLASS
-        .import(py, "hermes_env_bridge.children", "InvalidEnvError")
-        .and_then(|class| class.call1((error.to_string(), error.name(), size, limit)));
-    raised.map_or_else(|error| error, PyErr::from_value)
-}
-
-fn unnameable(error: &Unnameable) -> PyErr {
-    PyValueError::new_err(error.to_string())
+fn unrenderable(py: Python<'_>, error: &Unrenderable) -> PyErr {
+    match error.name().into_pyobject(py) {
+        Ok(name) => invalid(&error.to_string(), &name, None),
+        Err(error) => error.into(),
+    }
 }

@@ -5,7 +5,7 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyMapping, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyMapping, PyString, PyTuple};
 use serde_json::{Map, Value as Json};
 
 use crate::carrier::{self, SESSION_HEADER};
@@ -103,12 +103,28 @@ pub(super) fn snapshot_extract<'py>(carrier: &Bound<'py, PyAny>) -> PyResult<Opt
     snapshot.map(|snapshot| values_of(carrier.py(), &snapshot)).transpose()
 }
 
-/// The keys of `carrier` that are the header's name, in any spelling.
+/// The keys of `carrier` that are the header's name, in any spelling. What would hide one is a TypeError.
 fn headers_in<'py>(carrier: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let is_header = |key: &Bound<'py, PyAny>| {
-        key.cast::<PyString>().is_ok_and(|key| key.to_str().is_ok_and(|key| key.eq_ignore_ascii_case(SESSION_HEADER)))
+        if let Ok(key) = key.cast::<PyBytes>() {
+            if key.as_bytes().eq_ignore_ascii_case(SESSION_HEADER.as_bytes()) {
+                return Err(PyTypeError::new_err("the names of headers are bytes here; decode them as latin-1"));
+            }
+        }
+        if key.is_instance_of::<PyTuple>() || key.is_instance_of::<PyList>() {
+            return Err(PyTypeError::new_err("headers are a mapping of names to values, and these are pairs"));
+        }
+        let key = key.cast::<PyString>().ok().and_then(|key| key.to_str().ok());
+        Ok(key.is_some_and(|key| key.eq_ignore_ascii_case(SESSION_HEADER)))
     };
-    carrier.try_iter()?.filter(|key| key.as_ref().map_or(true, is_header)).collect()
+    let mut headers = Vec::new();
+    for key in carrier.try_iter()? {
+        let key = key?;
+        if is_header(&key)? {
+            headers.push(key);
+        }
+    }
+    Ok(headers)
 }
 
 /// The core's snapshot of what Python holds: text, and a bool where it is stated whether a completion can be delivered.

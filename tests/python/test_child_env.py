@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -453,11 +454,66 @@ def test_r07_values_that_are_not_utf8_are_the_same_bytes_in_the_child() -> None:
     assert said(child_env({NAME: odd}, policy="minimal", extra={NAME: odd}), NAME) == b"\xff\xfe'\n"
     bind(chat_name=odd)
     assert said(child_env({}), NAME) == b"\xff\xfe'\n"
-    makes: list[Make] = [partial(child_env, {}), partial(child_env, {}, deny=[KEY])]
-    for make in makes:
-        bind(chat_name="\ud800")
-        with pytest.raises(UnicodeEncodeError):
+
+
+def no_encoding(value: str) -> list[Make]:
+    """Calls that each are given *value* where the system's encoding must have it."""
+    return [
+        partial(child_env, {}, extra={NAME: value}),
+        partial(child_env, {NAME: value}, explain=True),
+        partial(child_env, {}, deny=[KEY], module=SimpleNamespace(_VAR_MAP={NAME: Foreign(value)})),
+        partial(shell_exports, {NAME: value}),
+        partial(spawn.run, ["true"], extra={NAME: value}),
+        partial(spawn.run, ["true"], env={NAME: value}),
+        partial(child_env, {}),
+        partial(child_env, {}, policy="minimal", allow=[NAME]),
+        child_env,
+        shell_exports,
+    ]
+
+
+def test_r07_text_that_the_system_cannot_have_is_refused_by_name_and_never_shown() -> None:
+    value = "secret\ud800"
+    for make in no_encoding(value):
+        bind(chat_name=value)
+        with pytest.raises(InvalidEnvError, match="encoding") as raised:
             make()
+        assert raised.value.name == NAME
+        assert "secret" not in f"{raised.value}{raised.value!r}"
+        assert raised.value.__context__ is raised.value.__cause__ is None
+    makes: list[Make] = [partial(child_env, {}, extra={"A\ud800": "x"}), partial(child_env, {}, allow=["A\ud800"])]
+    for make in makes:
+        own.reset_session_vars()
+        with pytest.raises(InvalidEnvError, match="encoding") as raised:
+            make()
+        assert raised.value.name == "A\ud800"
+    with pytest.raises(InvalidEnvError, match="argument 1") as raised:
+        spawn.run(["true", "secret\ud800"])
+    assert "secret" not in str(raised.value)
+
+
+def test_r07_so_is_text_that_the_locales_encoding_cannot_have() -> None:
+    code = """if True:
+        import sys
+        from types import SimpleNamespace
+        sys.path.insert(0, sys.argv[1])
+        import test_child_env as tests
+        assert sys.getfilesystemencoding() == "ascii"
+        for make in tests.no_encoding("caf\\xe9"):
+            tests.bind(chat_name="caf\\xe9")
+            try:
+                make()
+            except tests.InvalidEnvError as error:
+                assert error.name == tests.NAME and "caf" not in str(error)
+            else:
+                print(make)
+    """
+    if sys.platform in ("darwin", "win32"):
+        pytest.skip("the encoding is UTF-8 in every locale")
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (told.stdout, told.stderr) == ("", "")
 
 
 def test_r07_what_the_process_has_in_other_bytes_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -613,6 +669,19 @@ def test_a_bound_value_with_a_nul_is_refused_by_name() -> None:
         child_env({})
 
 
+def test_names_that_are_bytes_are_refused_with_and_without_a_keyword() -> None:
+    bases: list[Any] = [{"PATH": "/bin", os.fsencode(KEY): b"another's"}, {5: "x"}]
+    for base in bases:
+        makes: list[Make] = [
+            partial(child_env, base),
+            partial(child_env, base, deny=["x"]),
+            partial(spawn.run, ["true"], env=base),
+        ]
+        for make in makes:
+            with pytest.raises(TypeError, match=r"name of .* is not a str but (bytes|int)"):
+                make()
+
+
 def test_what_is_no_text_is_refused_by_name() -> None:
     for base in ({"A": 1}, {"A": b"x"}, {"A": None}):
         with pytest.raises(TypeError, match="'A' is not a str"):
@@ -621,6 +690,70 @@ def test_what_is_no_text_is_refused_by_name() -> None:
         child_env({}, deny="NAME")
     with pytest.raises(TypeError, match="list"):
         child_env([])  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"policy": None}, "policy is 'inherit', 'detached' or 'minimal', not NoneType"),
+        ({"allow": None}, "allow takes names, as in allow=['NAME'], not NoneType"),
+        ({"allow": [None]}, "allow takes names, and a name is a str, not NoneType"),
+        ({"deny": b"ABC"}, "deny takes names, not one name: say deny=[b'ABC']"),
+        ({"extra": ["A=b"]}, "extra is a mapping of names to values, not list"),
+        ({"credentials": 5}, "credentials is Credentials, or one of 'terminal', 'program' and 'model', not int"),
+        ({"delegated": "no"}, "delegated is True, False or None, not str"),
+        ({"windows": "no"}, "windows is True or False, not str"),
+        ({"home": b"/c"}, "home is a str or a path of one, not bytes"),
+        ({"cwd": 5}, "cwd is a str or a path of one, not int"),
+        ({"module": os}, "it has no _VAR_MAP"),
+    ],
+)
+def test_what_is_no_keywords_value_is_refused_with_what_is_expected(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        child_env({}, **options)
+
+
+def test_one_name_is_never_taken_for_several() -> None:
+    one: Any = "ABC"
+    makes: list[Make] = [
+        partial(passthrough.allow, one, credentials=Credentials()),
+        partial(shell_unset, one),
+        partial(Credentials, one),
+        partial(Credentials, always=one),
+        partial(child_env, {}, allow=one),
+    ]
+    for make in makes:
+        with pytest.raises(TypeError, match=r"not one name: say \w+=\['ABC'\]"):
+            make()
+    assert fresh(passthrough.names) == frozenset()
+
+
+def test_names_may_be_any_iterable() -> None:
+    assert Credentials({"A"}) == Credentials(frozenset({"A"})) == Credentials(iter("A")) == Credentials(["A"])
+    assert Credentials(always={"A": 1}).is_credential("A")
+    assert child_env({"A": "1", "B": "2"}, deny={"A"}) == {"B": "2"}
+    assert shell_unset({"A"}) == shell_unset(iter("A")) == "unset A\n"
+
+
+def test_a_stated_directory_is_the_one_that_the_child_would_be_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert child_env({"TERMINAL_CWD": "/old"}, cwd="rel") == {"TERMINAL_CWD": str(tmp_path / "rel")}
+    options: list[dict[str, Any]] = [{"home": ""}, {"cwd": ""}]
+    for option in options:
+        with pytest.raises(ValueError, match="the empty path is none"):
+            child_env({}, **option)
+
+
+@pytest.mark.parametrize("policy", ["detached", "minimal"])
+def test_a_strict_policy_inherits_no_session_variable_even_if_it_is_allowed(policy: Policy) -> None:
+    assert child_env({KEY: "inherited"}, policy=policy, allow=[KEY]) == {}
+    older = ModuleType("older")
+    older._VAR_MAP = {}  # type: ignore[attr-defined]
+    assert child_env({KEY: "inherited"}, policy=policy, allow=[KEY], module=older) == {}
+    # A claim is no session's: whoever is handed it is a worker, and no descendant of one.
+    assert child_env({TASK: "t"}, policy=policy, allow=[TASK]) == {TASK: "t"}
 
 
 ODD = {
@@ -658,6 +791,13 @@ def test_a_name_that_no_shell_takes_is_refused(name: str) -> None:
             make()
 
 
+def test_a_value_that_no_shell_can_have_is_refused_by_name() -> None:
+    with pytest.raises(InvalidEnvError, match="SECRET") as raised:
+        shell_exports({"SECRET": "hid\0den"})
+    assert raised.value.name == "SECRET"
+    assert "den" not in str(raised.value)
+
+
 def test_rendered_by_default_are_the_bound_variables_and_unset_the_owned_ones() -> None:
     bind(chat_id="42")
     assert f"export {CHAT}='42'\n" in shell_exports()
@@ -672,6 +812,10 @@ def test_programs_are_started_with_the_identity_of_the_task_and_the_policy_that_
     script = f'printf %s "${{{KEY}-absent}}"'
     assert spawn.run(["sh", "-c", script], capture_output=True).stdout == b"K"
     assert spawn.run(script, shell=True, capture_output=True, text=True, policy="detached").stdout == "absent"
+    assert spawn.check_output(["sh", "-c", script], text=True) == "K"
+    assert spawn.call(["sh", "-c", f'test "${KEY}" = K']) == spawn.check_call(iter(["true"])) == 0
+    with pytest.raises(subprocess.CalledProcessError):
+        spawn.check_call(["sh", "-c", f'test "${KEY}" != K'])
     with spawn.Popen(["sh", "-c", script], stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"]}) as process:
         assert process.communicate()[0] == b"K"
     with spawn.Popen(["sh", "-c", script], -1, stdout=subprocess.PIPE, extra={KEY: "stated"}) as process:
@@ -682,6 +826,12 @@ def test_programs_are_started_with_the_identity_of_the_task_and_the_policy_that_
         return (await process.communicate())[0]
 
     assert asyncio.run(shell()) == b"absent"
+
+
+def test_words_may_be_any_iterable_as_for_subprocess() -> None:
+    assert spawn.run(iter(["echo", "hi"]), capture_output=True).stdout == b"hi\n"
+    with spawn.Popen(iter(["echo", "hi"]), stdout=subprocess.PIPE) as process:
+        assert process.communicate()[0] == b"hi\n"
 
 
 def test_child_env_equals_hermes_own_functions_over_random_environments_contexts_and_latches() -> None:

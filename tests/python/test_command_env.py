@@ -77,7 +77,7 @@ def test_a_command_runs_with_that_environment_in_the_place_of_the_process(tmp_pa
 
 def test_a_command_that_cannot_be_run_has_a_shells_status(tmp_path: Path) -> None:
     executable(tmp_path / "noexec", "x").chmod(0o644)
-    for command, expected in (("nosuch", 127), (str(tmp_path / "noexec"), 126)):
+    for command, expected in (("nosuch", 127), ("", 127), (str(tmp_path / "noexec"), 126)):
         status, out, err = run([*SCRIPT, "env", "--", command], tmp_path)
         assert (status, out, err.count("\n")) == (expected, "", 1)
         assert err.startswith(f"hermes-env-bridge env: {command}: ")
@@ -86,6 +86,9 @@ def test_a_command_that_cannot_be_run_has_a_shells_status(tmp_path: Path) -> Non
 def test_what_is_wrong_is_said_in_a_line(tmp_path: Path) -> None:
     assert "'x' is no NAME=VALUE" in refused(["env", "--set", "x"], tmp_path)
     assert "has the empty name" in refused(["env", "--set", "=x"], tmp_path)
+    for shown in ("--explain", "--values", "--export", "--json"):
+        said = refused(["env", shown, "--", "PATH"], tmp_path)
+        assert f"{shown} shows the environment and 'PATH' is a command to run in it; give one of them" in said
     assert "invalid choice: 'all'" in refused(["env", "--policy", "all"], tmp_path)
     hopeless(tmp_path)
     assert "is no session module" in refused(["env"], tmp_path, PYTHONPATH=str(tmp_path))

@@ -230,6 +230,16 @@ except bridge.InstallError as error: print(error)
     assert "__main__" in output or "hermes_env_bridge" in output
 
 
+@pytest.mark.parametrize("call", ["child_env()", "owned_names()", "snapshot().unknown_names()"])
+def test_installing_after_a_call_that_needed_a_session_module_says_so(call: str) -> None:
+    output = run(f"""
+bridge.{call}
+try: bridge.install()
+except bridge.InstallError as error: print(error)
+""")
+    assert "by hermes_env_bridge for child_env(), snapshot() or another call that asked whose session it is" in output
+
+
 def test_no_hermes_is_an_error_that_says_how_to_go_on() -> None:
     output = run("""
 try: bridge.install(module="no_such_agent.session_context")

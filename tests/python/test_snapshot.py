@@ -264,9 +264,28 @@ def test_a_run_refuses_code_that_would_run_outside_of_it(here: Session) -> None:
     async def stream() -> AsyncIterator[int]:
         yield 1
 
-    for function, kind in [(coroutine, "coroutine"), (generator, "generator"), (stream, "async_generator")]:
+    class Request:
+        def __await__(self) -> Iterator[None]:
+            return coroutine().__await__()
+
+    refused: list[tuple[Callable[[], object], str]] = [
+        (coroutine, "coroutine"),
+        (generator, "generator"),
+        (stream, "async_generator"),
+        (Request, "Request"),
+    ]
+    for function, kind in refused:
         with pytest.raises(TypeError, match=f"returned a {kind}, .*snapshot.bound"):
             Snapshot().run(function)
+
+
+def test_headers_that_would_hide_the_session_are_refused() -> None:
+    hidden: list[Any] = [[("hermes-session", KEY + "=x")], [["a", "b"]], {b"Hermes-Session": b"x"}]
+    for headers in hidden:
+        with pytest.raises(TypeError, match=r"bytes here|these are pairs"):
+            Snapshot.extract(headers)
+    others: Any = {b"accept": b"*/*", 5: "x"}
+    assert Snapshot.extract(others) is None
 
 
 def test_a_task_a_timer_and_a_callback_take_the_snapshots_context(here: Session) -> None:

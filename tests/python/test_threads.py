@@ -7,6 +7,8 @@ import functools
 import gc
 import inspect
 import json
+import logging.handlers
+import queue
 import subprocess
 import sys
 import threading
@@ -155,6 +157,36 @@ def test_a_generator_function_is_refused_since_its_consumer_runs_it() -> None:
     for function in (lines, chunks):
         with pytest.raises(TypeError, match="consumer"):
             bind(function)
+
+
+def test_what_a_bound_function_returns_unrun_is_refused_since_it_would_run_elsewhere() -> None:
+    async def read() -> str:
+        return key()
+
+    def lines() -> Iterator[str]:
+        yield key()
+
+    async def chunks() -> Any:
+        yield key()
+
+    class Request:
+        def __await__(self) -> Any:
+            return read().__await__()
+
+    for function in (lambda: read(), lambda: lines(), lambda: chunks(), Request):
+        with pytest.raises(TypeError, match="would run without the session; bind the function"):
+            as_session("A", bind, function)()
+
+
+def test_a_future_that_a_bound_function_returns_has_its_context_already() -> None:
+    async def read() -> str:
+        return key()
+
+    async def main() -> str:
+        made: asyncio.Future[str] = as_session("A", bind, lambda: asyncio.ensure_future(read()))()
+        return await made
+
+    assert fresh(asyncio.run, main()) == "A"
 
 
 # Executors, timers, to_thread
@@ -351,6 +383,52 @@ def test_with_it_a_thread_of_the_standard_librarys_own_is_nobodys(carrying: None
     assert fresh(turn) == ("A" if INHERITS else "nobody")
 
 
+def test_with_it_a_programs_thread_is_carried_into_whatever_calls_its_start(carrying: None) -> None:
+    def thread(kind: type[threading.Thread], seen: list[str]) -> threading.Thread:
+        def read() -> None:
+            seen.append(key())
+
+        if kind is threading.Timer:
+            return threading.Timer(0, read)
+        return kind(target=functools.partial(read))
+
+    class Own(threading.Thread):
+        def run(self) -> None:
+            super().run()
+
+    async def turn(kind: type[threading.Thread]) -> list[str]:
+        set_key("A")
+        seen: list[str] = []
+        loop = asyncio.get_running_loop()
+        soon, there, executed = (thread(kind, seen) for _ in range(3))
+        loop.call_soon(soon.start)
+        await asyncio.to_thread(there.start)
+        await loop.run_in_executor(None, executed.start)
+        for each in (soon, there, executed):
+            each.join()
+        return seen
+
+    for kind in (threading.Thread, threading.Timer, Own):
+        assert fresh(asyncio.run, turn(kind)) == ["A"] * 3, kind
+
+
+def test_with_it_a_thread_that_serves_whoever_comes_is_nobodys_in_a_subclass_too(carrying: None) -> None:
+    seen: list[str] = []
+
+    class Listener(logging.handlers.QueueListener):
+        def _monitor(self) -> None:
+            seen.append(key())
+
+    def turn() -> None:
+        set_key("A")
+        listener = Listener(queue.SimpleQueue())
+        listener.start()
+        listener.stop()
+
+    fresh(turn)
+    assert seen == ["A" if INHERITS else "nobody"]
+
+
 def test_with_it_a_thread_that_overrides_run_carries_too_and_keeps_no_trace(carrying: None) -> None:
     class Worker(threading.Thread):
         seen = ""
@@ -479,6 +557,33 @@ def test_unset_takes_names_and_groups_and_all_of_them_without_any() -> None:
     assert set(GROUPS["session"]) | set(GROUPS["cron_delivery"]) == set(session_context._VAR_MAP)
 
 
+def test_a_session_that_is_unset_leaves_neither_its_directory_nor_its_delivery_to_the_next_job() -> None:
+    told = run_python(
+        """if True:
+        from contextvars import Context
+        import hermes_env_bridge as h
+        sc = h.install()
+        from agent import runtime_cwd
+        from hermes_env_bridge.threads import unset, unset_after
+        def after(end):
+            sc.set_session_vars(session_key="A", cwd="/a", async_delivery=False)
+            end()
+            return sc.async_delivery_supported(), runtime_cwd._session_cwd_override()
+        def block():
+            with unset_after():
+                pass
+        ends = (unset, lambda: unset("session"), block, lambda: unset("cron_delivery"), lambda: unset(*sc._VAR_MAP))
+        print([Context().run(after, end) for end in ends])
+        def clean():
+            after(unset)
+            return h.snapshot() == h.Snapshot()
+        print(Context().run(clean))
+        """
+    )
+    left, kept = "(True, '')", "(False, '/a')"
+    assert told.stdout == f"[{left}, {left}, {left}, {kept}, {kept}]\nTrue\n", told.stderr
+
+
 def test_unset_refuses_a_name_that_it_does_not_know_and_changes_nothing() -> None:
     def turn() -> str:
         set_key("A")
@@ -525,13 +630,16 @@ def test_x08_the_call_is_an_initialiser_and_an_after_fork_hook() -> None:
     told = run_python(
         "import os, sys\n"
         "from hermes_env_bridge import session_context as sc\n"
+        "from hermes_env_bridge import Credentials, passthrough\n"
         "from hermes_env_bridge.threads import after_fork_in_child\n"
+        "passthrough.allow(['MINE'], credentials=Credentials())\n"
         "os.register_at_fork(after_in_child=after_fork_in_child)\n"
         "sc.set_session_vars(session_key='P')\n"
         "sc._CRON_AUTO_DELIVER_CHAT_ID.set('42')\n"
         "pid = os.fork()\n"
         "unset = [v.get() is sc._UNSET for v in sc._VAR_MAP.values()]\n"
-        "if pid == 0: os._exit(0 if all(unset) and not sc.session_context_engaged() else 1)\n"
+        "left = sc.session_context_engaged() or passthrough.names()\n"
+        "if pid == 0: os._exit(0 if all(unset) and not left else 1)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) or sc.get_session_env('HERMES_SESSION_KEY') != 'P')"
     )
     assert told.returncode == 0, told.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import json
 import os
@@ -56,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the environment and return 0, or become the command. Raises what makes the environment impossible."""
+    shown = [f"--{name}" for name in ("explain", "values", "export", "json") if getattr(arguments, name)]
+    if arguments.command and shown:
+        text = (
+            f"{shown[0]} shows the environment and {arguments.command[0]!r} is a command to run in it; give one of them"
+        )
+        return refuse("env", f"{text}, and look for a name with grep")
     install_if_there_is_hermes()
     if arguments.engaged:
         importlib.import_module(OWN)._session_context_engaged = True  # type: ignore[attr-defined]
@@ -95,6 +102,8 @@ def _become(command: list[str], env: dict[str, str]) -> int:
         if hasattr(signal, ignored):
             signal.signal(getattr(signal, ignored), signal.SIG_DFL)
     try:
+        if not command[0]:
+            raise FileNotFoundError(errno.ENOENT, "the empty name is no command's")
         os.execvpe(command[0], command, env)
     except OSError as error:
         refuse("env", f"{command[0]}: {error.strerror}")
