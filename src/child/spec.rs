@@ -83,7 +83,7 @@ impl ChildEnv {
         Self { policy, ..self }
     }
 
-    /// Keeps `name` from the child, whatever else is said of it.
+    /// Keeps `name` from the child, whatever else is said of it, here or to the command.
     pub fn deny(mut self, name: impl Into<OsString>) -> Self {
         self.deny.push(name.into());
         self
@@ -95,13 +95,14 @@ impl ChildEnv {
         self
     }
 
-    /// Adds a variable, in the place of one that would be inherited or that the task has bound.
+    /// Adds a variable, in the place of one that would be inherited, that the task has bound, or that the command was
+    /// told.
     pub fn extra(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.extra.0.push((name.into(), value.into()));
         self
     }
 
-    /// Keeps credentials from the child.
+    /// Keeps credentials from the child, also those that the command was told.
     pub fn credentials(self, credentials: Credentials) -> Self {
         Self { credentials: Some(credentials), ..self }
     }
@@ -144,6 +145,12 @@ impl ChildEnv {
     /// [`InvalidEnv`] if no program can be started with what the plan gives a child.
     pub fn plan(&self) -> Result<Plan, InvalidEnv> {
         self.plan_over(std::env::vars_os(), &Context::current(), session_context_engaged())
+    }
+
+    /// The plan for a command that was `told` some names before.
+    pub(super) fn plan_beside(&self, told: impl IntoIterator<Item = (OsString, Option<OsString>)>) -> Plan {
+        let context = Context::current();
+        Plan::unchecked(self, std::env::vars_os(), told, bound_in(context.session()), session_context_engaged())
     }
 
     /// The plan for any environment, context and latch: a pure function of them.
