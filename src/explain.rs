@@ -47,6 +47,13 @@ impl Layer {
     }
 }
 
+/// The word of [`as_str`](Self::as_str).
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// What a child process gets under a name, by Hermes' rule.
 ///
 /// ```
@@ -88,6 +95,13 @@ impl ForChild {
             Self::Keep => "keep",
             Self::Absent => "absent",
         }
+    }
+}
+
+/// The word of [`as_str`](Self::as_str).
+impl fmt::Display for ForChild {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

@@ -24,7 +24,7 @@ static ENGAGED: AtomicBool = AtomicBool::new(false);
 /// assert!(NON_MESSAGING_SESSION_SURFACES.contains(&"cli"));
 /// assert!(!NON_MESSAGING_SESSION_SURFACES.contains(&"telegram"));
 /// ```
-pub const NON_MESSAGING_SESSION_SURFACES: [&str; 12] = [
+pub const NON_MESSAGING_SESSION_SURFACES: &[&str] = &[
     "",
     "api_server",
     "cli",

@@ -25,11 +25,13 @@ fn ask() {
 unsafe impl GlobalAlloc for Tracking {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ask();
+        // SAFETY: the caller's promises are those that the system asks for.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         ask();
+        // SAFETY: as above; `pointer` came from the system.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -134,6 +134,8 @@ fn allowing_decides_whether_and_the_task_decides_what() {
 #[test]
 fn windows_rules_hold_on_any_host() {
     let spec = ChildEnv::new().platform(Platform::Windows);
+    let small = ChildEnv::new().limits(EnvLimits { variable: 8, total: 100 }).platform(Platform::Windows);
+    assert!(small.plan_over([("V", "12345678")], &Context::current(), false).is_err());
     let one = spec.clone().extra("PATH", "new");
     assert_eq!(env(&plan(&one, &[("Path", "old")], false)), pairs(&[("Path", "new")]));
     let base = [("Path", "p"), ("SystemRoot", "w"), ("PathExt", "e"), ("=C:", "C:\\x"), ("Other", "x")];

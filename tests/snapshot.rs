@@ -159,9 +159,9 @@ fn what_debug_and_differences_show_has_no_values() {
 
 #[test]
 fn unknown_fields_and_variables_are_kept_or_refused_and_never_bound() {
-    let json = r#"{"version":1,"session":{"HERMES_SESSION_ID":"7","NEW_NAME":"n"},"run":{"id":[1,{"deep":null}]}}"#;
+    let json = r#"{"version":1,"session":{"HERMES_SESSION_ID":"7","NEW_NAME":"n"},"mood":{"id":[1,{"deep":null}]}}"#;
     let kept = read(json).unwrap();
-    assert_eq!(kept.unknown_names().collect::<Vec<_>>(), ["NEW_NAME", "run"]);
+    assert_eq!(kept.unknown_names().collect::<Vec<_>>(), ["NEW_NAME", "mood"]);
     assert_eq!(kept.to_json(), json);
     kept.restore().sync_scope(|| {
         assert_eq!(get_session_env("HERMES_SESSION_ID", "none"), "7");

@@ -75,7 +75,7 @@ impl SessionCommand for Command {
         };
         let is_counted = |planned: &&Planned| !is_left(planned) || told.has(&planned.name);
         let counted = plan.iter().filter(is_counted).filter_map(|planned| Some((&*planned.name, planned.value()?)));
-        check(spec.platform, spec.limits, counted, iter::once(self.get_program()).chain(self.get_args()))?;
+        check(spec.platform, spec.its_limits(), counted, iter::once(self.get_program()).chain(self.get_args()))?;
 
         if spec.policy == Policy::Minimal {
             let _ = self.env_clear();

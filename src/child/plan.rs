@@ -99,7 +99,7 @@ impl Plan {
         engaged: bool,
     ) -> Result<Self, InvalidEnv> {
         let plan = Self::unchecked(spec, inherited, [], session, engaged);
-        check(spec.platform, spec.limits, plan.env(), [])?;
+        check(spec.platform, spec.its_limits(), plan.env(), [])?;
         Ok(plan)
     }
 

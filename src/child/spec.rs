@@ -41,7 +41,7 @@ pub struct ChildEnv {
     pub(crate) home: Option<OsString>,
     pub(crate) cwd: Option<OsString>,
     pub(crate) platform: Platform,
-    pub(crate) limits: EnvLimits,
+    limits: Option<EnvLimits>,
 }
 
 /// What a spawner adds. Values may be secrets: `Debug` names the variables.
@@ -74,7 +74,7 @@ impl ChildEnv {
             home: None,
             cwd: None,
             platform: Platform::HOST,
-            limits: Platform::HOST.limits(),
+            limits: None,
         }
     }
 
@@ -128,14 +128,18 @@ impl ChildEnv {
         Self { cwd: Some(cwd.into()), ..self }
     }
 
-    /// Goes by the rules, and the limits, of another system.
+    /// Goes by the rules of another system, and by its limits unless [`limits`](Self::limits) gives others.
     pub fn platform(self, platform: Platform) -> Self {
-        Self { platform, limits: platform.limits(), ..self }
+        Self { platform, ..self }
     }
 
     /// Goes by these limits.
     pub fn limits(self, limits: EnvLimits) -> Self {
-        Self { limits, ..self }
+        Self { limits: Some(limits), ..self }
+    }
+
+    pub(crate) fn its_limits(&self) -> EnvLimits {
+        self.limits.unwrap_or_else(|| self.platform.limits())
     }
 
     /// The plan for this process' environment and this task.
