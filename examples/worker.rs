@@ -37,8 +37,10 @@ async fn work(mut queue: mpsc::Receiver<Job>) {
     while let Some(Job { session, text, done }) = queue.recv().await {
         assert_eq!(Context::current(), Context::unbound(), "between jobs the worker is nobody's");
         match Snapshot::from_json(&session, Limits::default()) {
-            // Two jobs at once are two tasks, each with its own session.
-            Ok(snapshot) => drop(tokio::spawn(snapshot.restore().scope(async {
+            Ok(snapshot) if snapshot.is_empty() => drop(done.send(Err("the job has no session".to_owned()))),
+            // Two jobs at once are two tasks, each with its own session. What it leaves unset is not asked of the
+            // environment: that is nobody's.
+            Ok(snapshot) => drop(tokio::spawn(snapshot.restore_masked().scope(async {
                 let _ = done.send(Ok(transcribe(text).await));
             }))),
             Err(error) => drop(done.send(Err(error.to_string()))),

@@ -1,7 +1,7 @@
 //! What a task carries, and where the current one is kept.
 
 use std::cell::RefCell;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -57,9 +57,11 @@ pub(crate) struct Entered {
 }
 
 thread_local! {
-    /// The innermost scope. Nothing but a value's drop runs while it is borrowed, and a value is text and a flag: it
-    /// cannot come back here.
-    static CURRENT: RefCell<Option<Entered>> = const { RefCell::new(None) };
+    /// The innermost scope. While it is borrowed nothing is allocated, freed or dropped, so nothing can come back here.
+    ///
+    /// It has no destructor, so that what a thread drops last still enters scopes. There would be nothing to drop: each
+    /// [`enter`] puts back what it found, and the first one found none.
+    static CURRENT: RefCell<ManuallyDrop<Option<Entered>>> = const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 impl Entered {
@@ -100,7 +102,19 @@ impl Entered {
 
     /// What trips when this scope ends.
     fn ended(&mut self) -> Arc<AtomicBool> {
-        self.ending.get_or_insert_with(|| Ending(Arc::default())).0.clone()
+        self.ending.get_or_insert_default().0.clone()
+    }
+
+    /// Puts `session` in, as one that was entered here; `ending` is for a scope that has none. Returns all that is left
+    /// over.
+    fn replace_session(&mut self, session: SessionState, ending: Ending) -> impl Sized + use<> {
+        let (ending, spare) = match self.ending.take() {
+            Some(own) => (own, Some(ending)),
+            None => (ending, None),
+        };
+        let ended = self.context.session_ended.replace(ending.0.clone());
+        self.ending = Some(ending);
+        (mem::replace(&mut self.context.session, session), ended, spare)
     }
 
     /// Marks what was entered here finished.
@@ -116,13 +130,13 @@ impl Entered {
 /// Runs `f` with `scope` as the innermost one. What the verbs made of it is in `scope` afterwards, and the outer one
 /// back in its place, also on a panic.
 ///
-/// A thread that is so far in its teardown that it has no place for a scope runs `f` without one.
+/// It holds to the last of a thread's destructors, where the system keeps thread-locals that have none themselves.
 pub(crate) fn enter<R>(scope: &mut Option<Entered>, f: impl FnOnce() -> R) -> R {
     struct Exit<'a>(&'a mut Option<Entered>);
 
     impl Exit<'_> {
         fn swap(&mut self) {
-            let _ = CURRENT.try_with(|current| mem::swap(self.0, &mut current.borrow_mut()));
+            let _ = CURRENT.try_with(|current| mem::swap(self.0, &mut **current.borrow_mut()));
         }
     }
 
@@ -225,7 +239,10 @@ impl Context {
         verb: &'static str,
         change: impl FnOnce(&SessionState) -> SessionState,
     ) -> Result<(), NotInScope> {
-        change_innermost(verb, |scope| scope.context.session = change(&scope.context.session))
+        let session = change(&innermost(verb)?.session);
+        let previous = change_innermost(verb, |scope| mem::replace(&mut scope.context.session, session))?;
+        drop(previous);
+        Ok(())
     }
 
     /// As [`update`](Self::update), by another session: one that ends with the innermost scope.
@@ -233,10 +250,11 @@ impl Context {
         verb: &'static str,
         change: impl FnOnce(&SessionState) -> SessionState,
     ) -> Result<(), NotInScope> {
-        change_innermost(verb, |scope| {
-            scope.context.session = change(&scope.context.session);
-            scope.own_session();
-        })
+        let session = change(&innermost(verb)?.session);
+        let ending = Ending::default();
+        let previous = change_innermost(verb, |scope| scope.replace_session(session, ending))?;
+        drop(previous);
+        Ok(())
     }
 }
 
@@ -246,13 +264,20 @@ fn read_innermost<R>(read: impl FnOnce(&Context) -> R) -> Option<R> {
     read.ok().flatten()
 }
 
-fn change_innermost(verb: &'static str, f: impl FnOnce(&mut Entered)) -> Result<(), NotInScope> {
+/// A copy of the innermost scope's context, for `verb` to change.
+fn innermost(verb: &'static str) -> Result<Context, NotInScope> {
+    read_innermost(Clone::clone).ok_or(NotInScope { verb })
+}
+
+/// Has `f` swap something in the innermost scope. What it takes out is returned, and dropped after the borrow: an
+/// allocator or a value's drop may ask for the context.
+fn change_innermost<R>(verb: &'static str, f: impl FnOnce(&mut Entered) -> R) -> Result<R, NotInScope> {
     let changed = CURRENT.try_with(|current| current.borrow_mut().as_mut().filter(|scope| scope.is_own()).map(f));
     changed.ok().flatten().ok_or(NotInScope { verb })
 }
 
 /// Ends a scope when it is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Ending(Arc<AtomicBool>);
 
 impl Drop for Ending {

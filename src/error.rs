@@ -14,12 +14,14 @@ use std::panic::Location;
 /// assert_eq!(
 ///     clear_session_vars().unwrap_err().to_string(),
 ///     "clear_session_vars needs a session scope, and none is entered here; \
-///      wrap the work in Session::scope or Session::sync_scope"
+///      wrap the work in Session::scope or Session::sync_scope, and start its tasks with hermes_env_bridge::spawn or \
+///      in_current_session, since plain tokio::spawn hands nothing on"
 /// );
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{verb} needs a session scope, and none is entered here; wrap the work in Session::scope or Session::sync_scope"
+    "{verb} needs a session scope, and none is entered here; wrap the work in Session::scope or Session::sync_scope, and \
+     start its tasks with hermes_env_bridge::spawn or in_current_session, since plain tokio::spawn hands nothing on"
 )]
 pub struct NotInScope {
     /// The verb that was called.

@@ -47,6 +47,13 @@ impl Layer {
     }
 }
 
+/// The word of [`as_str`](Self::as_str).
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// What a child process gets under a name, by Hermes' rule.
 ///
 /// ```
@@ -88,6 +95,13 @@ impl ForChild {
             Self::Keep => "keep",
             Self::Absent => "absent",
         }
+    }
+}
+
+/// The word of [`as_str`](Self::as_str).
+impl fmt::Display for ForChild {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 
@@ -249,6 +263,7 @@ pub fn explain_all() -> Vec<Explanation> {
 }
 
 fn explain_over(environ: &impl Environ, name: &str) -> Explanation {
+    let inherited = environ.var_os(OsStr::new(name));
     let facts = Facts {
         is_session_variable: VARIABLES.iter().any(|variable| variable.name == name),
         state: match Context::current().session().get(name) {
@@ -256,10 +271,16 @@ fn explain_over(environ: &impl Environ, name: &str) -> Explanation {
             VarState::Cleared => VarState::Cleared,
             VarState::Set(_) => VarState::Set(()),
         },
-        in_environment: environ.var_os(OsStr::new(name)).is_some(),
+        in_environment: inherited.is_some(),
         engaged: session_context_engaged(),
     };
     let ((layer, why), (child, child_why)) = (facts.layer(), facts.child());
+    let why = match (layer, inherited) {
+        (Layer::Environment, Some(value)) if value.to_str().is_none() => {
+            "the environment has it, in bytes that are not UTF-8: a read of text returns its default"
+        }
+        _ => why,
+    };
     Explanation { name: name.to_owned(), state: facts.state, layer, why, child, child_why, value: None }
 }
 
@@ -291,6 +312,17 @@ mod tests {
             let facts = Facts { is_session_variable, state, in_environment, engaged };
             assert_eq!((facts.layer().0, facts.child().0), (layer, child), "{facts:?}");
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_value_that_is_no_text_is_explained_as_the_reads_treat_it() {
+        use std::os::unix::ffi::OsStringExt;
+
+        let environ = BTreeMap::from([(OsString::from(NAME), OsString::from_vec(vec![0xff]))]);
+        let explanation = explain_over(&environ, NAME);
+        assert_eq!(explanation.layer, Layer::Environment);
+        assert!(explanation.why.contains("not UTF-8") && explanation.why.contains("default"));
     }
 
     #[test]

@@ -145,11 +145,12 @@
 // Only the calls of Python's C interface need it.
 #![cfg_attr(not(feature = "python"), forbid(unsafe_code))]
 
-/// A warning of this crate, where anybody can hear it.
+/// A warning of this crate, where anybody can hear it: not within a warning, where a subscriber that reads the session
+/// on each event would hear it without end.
 macro_rules! warn {
     ($($message:tt)+) => {{
         #[cfg(feature = "tracing")]
-        tracing::warn!($($message)+);
+        $crate::trace::one_at_a_time(|| tracing::warn!($($message)+));
         #[cfg(not(feature = "tracing"))]
         let _ = format_args!($($message)+);
     }};

@@ -21,7 +21,7 @@ pub enum Group {
 /// ```
 /// use hermes_env_bridge::{Group, VARIABLES, Variable};
 ///
-/// let chat = VARIABLES.into_iter().find(|variable| variable.name == "HERMES_SESSION_CHAT_ID");
+/// let chat = VARIABLES.iter().copied().find(|variable| variable.name == "HERMES_SESSION_CHAT_ID");
 /// let keyword = Some("chat_id");
 /// let expected = Variable { name: "HERMES_SESSION_CHAT_ID", keyword, group: Group::Session, optional: false };
 /// assert_eq!(chat, Some(expected));
@@ -100,7 +100,7 @@ macro_rules! table {
         ///
         /// assert_eq!(VARIABLES[0].name, "HERMES_SESSION_PLATFORM");
         /// ```
-        pub const VARIABLES: [Variable; [$($name),+].len()] = [$(Variable::$kind($name, stringify!($field))),+];
+        pub const VARIABLES: &[Variable] = &[$(Variable::$kind($name, stringify!($field))),+];
     };
 }
 each_variable!(table);

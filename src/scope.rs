@@ -190,7 +190,8 @@ impl<S: Sink<Item>, Item> Sink<Item> for Scope<S> {
     }
 
     fn poll_close(self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Result<(), S::Error>> {
-        self.poll_inside(|sink| sink.poll_close(poller), |_| true)
+        // A stream beside it may still be read.
+        self.poll_inside(|sink| sink.poll_close(poller), |_| false)
     }
 }
 
@@ -274,6 +275,18 @@ impl Context {
     /// As [`bind`](Self::bind), for a callback that takes an argument (a tuple, for several) and is called many times.
     ///
     /// Each call starts from the context as it was bound: what a call changes, the next one does not see.
+    ///
+    /// What is returned takes references of one lifetime. Where it is kept as a `dyn Fn(&str)`, for any, enter the context
+    /// in the callback:
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Context, Session, get_session_env};
+    ///
+    /// let context = Session::new().chat_id("42").sync_scope(Context::current);
+    /// let answer = |text: &str| format!("{}: {text}", get_session_env("HERMES_SESSION_CHAT_ID", "?"));
+    /// let kept: Box<dyn Fn(&str) -> String + Send> = Box::new(move |text| context.clone().sync_scope(|| answer(text)));
+    /// assert_eq!(kept(&String::from("hi")), "42: hi");
+    /// ```
     ///
     /// ```
     /// use hermes_env_bridge::{Context, Session, get_session_env};
@@ -462,6 +475,8 @@ impl Session {
     }
 
     /// Runs `f` as this session, and trips the [latch](crate::session_context_engaged). The run stays as it is.
+    ///
+    /// A call of an `async fn` only makes a future, which is polled outside: that is for [`scope`](Self::scope).
     ///
     /// ```
     /// use hermes_env_bridge::{Session, get_session_env};

@@ -24,7 +24,7 @@ static ENGAGED: AtomicBool = AtomicBool::new(false);
 /// assert!(NON_MESSAGING_SESSION_SURFACES.contains(&"cli"));
 /// assert!(!NON_MESSAGING_SESSION_SURFACES.contains(&"telegram"));
 /// ```
-pub const NON_MESSAGING_SESSION_SURFACES: [&str; 12] = [
+pub const NON_MESSAGING_SESSION_SURFACES: &[&str] = &[
     "",
     "api_server",
     "cli",
@@ -112,14 +112,17 @@ impl Session {
     /// assert_eq!(session, Session::new().platform("telegram").chat_id("42"));
     /// assert_eq!(Session::from_pairs([("chat", "42")]).unwrap_err().name, "chat");
     /// ```
-    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, UnknownName> {
+    pub fn from_pairs<N: AsRef<str>, V: AsRef<str>>(
+        pairs: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Self, UnknownName> {
         let mut session = Self::new();
         for (name, value) in pairs {
+            let name = name.as_ref();
             let at = Shape::TABLE
                 .position_of_argument(name)
                 .filter(|&at| VARIABLES[at].keyword.is_some())
                 .ok_or_else(|| UnknownName { name: name.to_owned() })?;
-            session.given[at] = Some(VarState::bound(value));
+            session.given[at] = Some(VarState::bound(value.as_ref()));
         }
         Ok(session)
     }
@@ -269,6 +272,8 @@ pub fn set_current_session_id(session_id: &str) -> Result<(), NotInScope> {
 }
 
 /// Runs `f`, with the session id bound to `session_id` if one is given, and puts the id back that was there before.
+///
+/// An `async` closure only makes a future: it would be polled when the id is back. Give such a future a scope of its own.
 ///
 /// # Errors
 ///
@@ -443,7 +448,7 @@ pub fn session_is_messaging_surface() -> bool {
 /// Adds the anchors of an inbound message's route (`scope_id`, `parent_chat_id`) to a delivery's metadata, for when the
 /// message itself is gone.
 ///
-/// An anchor that `source` states replaces one that is there. Where it states none, the metadata comes back as it was,
+/// The metadata is a map of any kind. An anchor that `source` states replaces one that is there. Where it states none, the metadata comes back as it was,
 /// `None` included.
 ///
 /// ```
@@ -459,7 +464,9 @@ pub fn session_is_messaging_surface() -> bool {
 pub fn source_route_metadata<M, V>(source: &Session, metadata: Option<M>) -> Option<M>
 where
     M: Default + Extend<(String, V)>,
-    V: From<String>,
+    // A map, in which a key is there once: a list has entries and not keys beside values.
+    for<'a> &'a M: IntoIterator<Item = (&'a String, &'a V)>,
+    V: From<String> + 'static,
 {
     const ANCHORS: [(&str, usize); 2] = [
         ("scope_id", position("HERMES_SESSION_SCOPE_ID")),

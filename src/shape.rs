@@ -14,7 +14,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// The shape of the table in `names.rs`.
-    pub(crate) const TABLE: Self = Self { variables: &VARIABLES };
+    pub(crate) const TABLE: Self = Self { variables: VARIABLES };
 
     /// The position of the variable with this environment name.
     pub(crate) fn position(self, name: &str) -> Option<usize> {

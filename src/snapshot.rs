@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Map, Value as Json};
+use serde_json::value::RawValue;
 
 use crate::context::Context;
 use crate::error::SnapshotError;
-use crate::json::Node;
+use crate::json::{Node, RawFields, depth};
 use crate::names::{ASYNC_DELIVERY, RUN_CONTEXT, SESSION_CWD};
 use crate::run::OmniusRunContext;
 use crate::session::{Session, engage};
@@ -24,8 +24,8 @@ const VERSION: u64 = 1;
 ///
 /// The JSON form is `{"version": 1, "session": {NAME: TEXT, …}, "async_delivery": BOOL, "cwd": TEXT, "run": {…}}`: a
 /// variable that is unset is not there, one that is cleared is `""`; what is unstated is not there. The run has the form
-/// of [`OmniusRunContext::to_json`]. Fields and variables that this
-/// version does not know are kept, and written again, unless [`Limits::unknown`] refuses them.
+/// of [`OmniusRunContext::to_json`]. Fields and variables that this version does not know are kept, and written again
+/// as they were read, unless [`Limits::unknown`] refuses them.
 ///
 /// Values may be secrets: `Debug` shows names and states, JSON and mappings have the values.
 ///
@@ -48,7 +48,7 @@ pub struct Snapshot {
     cwd: Option<Value>,
     run: Option<Arc<OmniusRunContext>>,
     /// Fields that this version does not know.
-    unknown: Map<String, Json>,
+    unknown: RawFields,
 }
 
 /// What an input may be, so that nobody's input can exhaust the reader.
@@ -144,7 +144,8 @@ impl Snapshot {
     /// The context that this describes. Enter it with [`Context::scope`], [`Context::sync_scope`] or
     /// [`Context::bind`]. If anything is bound, the [latch](crate::session_context_engaged) trips.
     ///
-    /// A variable that this version does not know is not bound: [`unknown_names`](Self::unknown_names) tells which.
+    /// What is unset is read from the environment of whoever restores it; see [`restore_masked`](Self::restore_masked). A
+    /// variable that this version does not know is not bound: [`unknown_names`](Self::unknown_names) tells which.
     ///
     /// ```
     /// use hermes_env_bridge::{Session, Snapshot, var};
@@ -164,6 +165,53 @@ impl Snapshot {
         Context::new(session, self.run.clone())
     }
 
+    /// As [`restore`](Self::restore), with everything cleared that is unset: for a worker, whose environment is nobody's.
+    /// The latch trips, also for a snapshot of nothing.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Snapshot, session_context_engaged, var};
+    ///
+    /// let context = Snapshot::default().restore_masked();
+    /// assert_eq!(context.sync_scope(var::session_key).as_deref(), Some(""), "whatever the environment says");
+    /// assert!(session_context_engaged());
+    /// ```
+    #[must_use]
+    pub fn restore_masked(&self) -> Context {
+        engage();
+        let restored = self.restore();
+        let session = restored.session();
+        let states = session.iter().map(|(_, state)| state).enumerate();
+        let unset = states.filter(|(_, state)| state.as_bound().is_none());
+        Context::new(session.with(unset.map(|(at, _)| (at, VarState::Cleared))), self.run.clone())
+    }
+
+    /// Whether it holds nothing at all: it was taken where nothing was entered.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Session, Snapshot};
+    ///
+    /// assert!(Snapshot::capture().is_empty());
+    /// assert!(!Snapshot::from(Session::new()).is_empty(), "a session that states nothing has cleared its variables");
+    /// ```
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The state of the variable with this environment name, also of one that this version does not know.
+    ///
+    /// ```
+    /// use hermes_env_bridge::{Session, Snapshot, VarState};
+    ///
+    /// let snapshot = Snapshot::from(Session::new().chat_id("42"));
+    /// assert_eq!(snapshot.state("HERMES_SESSION_CHAT_ID"), VarState::bound("42"));
+    /// assert_eq!(snapshot.state("HERMES_CRON_SESSION"), VarState::Unset);
+    /// ```
+    #[must_use]
+    pub fn state(&self, name: &str) -> VarState {
+        self.variables.get(name).cloned().unwrap_or_default()
+    }
+
     /// The variables and fields that this version does not know.
     ///
     /// ```
@@ -175,7 +223,7 @@ impl Snapshot {
     pub fn unknown_names(&self) -> impl Iterator<Item = &str> {
         let variables = self.variables.keys().filter(|name| Shape::TABLE.position(name).is_none());
         let run = self.run.iter().flat_map(|run| run.unknown_names());
-        variables.chain(self.unknown.keys()).map(String::as_str).chain(run)
+        variables.map(String::as_str).chain(self.unknown.names()).chain(run)
     }
 
     /// What differs between this and `other`, in the order of names.
@@ -242,14 +290,17 @@ impl Snapshot {
     /// let context = Snapshot::from_mapping([("HERMES_SESSION_CHAT_ID", "42")]).unwrap().restore();
     /// context.sync_scope(|| assert_eq!((var::chat_id().as_deref(), var::user_id()), (Some("42"), None)));
     /// ```
-    pub fn from_mapping<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, SnapshotError> {
+    pub fn from_mapping<N: AsRef<str>, V: AsRef<str>>(
+        pairs: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Self, SnapshotError> {
         let mut snapshot = Self::default();
         let mut seen = BTreeSet::new();
         for (name, value) in pairs {
-            if !seen.insert(name) {
+            let name = name.as_ref();
+            if !seen.insert(name.to_owned()) {
                 return Err(SnapshotError::Duplicate { name: name.to_owned() });
             }
-            match (name, value) {
+            match (name, value.as_ref()) {
                 (SESSION_CWD, cwd) => snapshot.cwd = Value::new(cwd),
                 (RUN_CONTEXT, run) => snapshot.run = Some(OmniusRunContext::from_json(run)?.into()),
                 (ASYNC_DELIVERY, "1") => snapshot.async_delivery = Some(true),
@@ -296,13 +347,13 @@ impl Snapshot {
             return Err(SnapshotError::TooLarge { size: json.len(), limit: limits.bytes });
         }
         // What is no JSON at all is told by its place; the parser's messages have nothing of the text.
-        let node: Node =
+        let json: &RawValue =
             serde_json::from_str(json).map_err(|error| SnapshotError::Malformed { reason: error.to_string() })?;
-        let depth = node.depth();
+        let depth = depth(json.get());
         if depth > limits.depth {
             return Err(SnapshotError::TooDeep { depth, limit: limits.depth });
         }
-        let snapshot = Self::try_from(node)?;
+        let snapshot = Self::from_text(json.get())?;
         if limits.unknown == Unknown::Refuse {
             if let Some(name) = snapshot.unknown_names().next() {
                 return Err(SnapshotError::Unknown { name: name.to_owned() });
@@ -320,12 +371,12 @@ pub(crate) fn flag(supported: bool) -> &'static str {
 /// What Python, which keeps the variables as its own objects, keeps beside them.
 #[cfg(feature = "python")]
 impl Snapshot {
-    pub(crate) fn unknown_fields(&self) -> &Map<String, Json> {
-        &self.unknown
+    pub(crate) fn unknown_fields(&self) -> String {
+        serde_json::to_string(&self.unknown).expect("what was read as JSON can be written")
     }
 
-    pub(crate) fn with_unknown_fields(self, unknown: Map<String, Json>) -> Self {
-        Self { unknown, ..self }
+    pub(crate) fn with_unknown_fields(self, json: &str) -> Result<Self, SnapshotError> {
+        Ok(Self { unknown: object(json, "what holds the unknown fields")?, ..self })
     }
 }
 
@@ -345,7 +396,7 @@ impl From<&Context> for Snapshot {
             async_delivery: session.async_delivery(),
             cwd: session.cwd().and_then(Value::new),
             run: context.run().cloned(),
-            unknown: Map::new(),
+            unknown: RawFields::default(),
         }
     }
 }
@@ -365,8 +416,8 @@ impl fmt::Debug for Snapshot {
         for (name, _) in stated.into_iter().filter(|(_, stated)| *stated) {
             let _ = map.entry(&name, &format_args!("set"));
         }
-        for name in self.unknown.keys() {
-            let _ = map.entry(name, &format_args!("unknown"));
+        for name in self.unknown.names() {
+            let _ = map.entry(&name, &format_args!("unknown"));
         }
         map.finish()
     }
@@ -394,7 +445,7 @@ impl Serialize for Snapshot {
         if let Some(run) = self.run.as_deref() {
             object.serialize_entry("run", run)?;
         }
-        for (name, field) in &self.unknown {
+        for (name, field) in self.unknown.iter() {
             object.serialize_entry(name, field)?;
         }
         object.end()
@@ -404,46 +455,56 @@ impl Serialize for Snapshot {
 /// Keeps unknown fields. The limits of [`Snapshot::from_json`] are the caller's to set here.
 impl<'de> Deserialize<'de> for Snapshot {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Node::deserialize(deserializer)?.try_into().map_err(de::Error::custom)
+        Self::from_text(&Node::deserialize(deserializer)?.to_text()).map_err(de::Error::custom)
     }
 }
 
-impl TryFrom<Node> for Snapshot {
-    type Error = SnapshotError;
+/// The fields of the object that `what` has to be.
+fn object(json: &str, what: &str) -> Result<RawFields, SnapshotError> {
+    let fields: RawFields = serde_json::from_str(json).map_err(|error| {
+        let reason = if error.is_data() { format!("{what} is no object") } else { error.to_string() };
+        SnapshotError::Malformed { reason }
+    })?;
+    match fields.twice() {
+        Some(name) => Err(SnapshotError::Duplicate { name: name.to_owned() }),
+        None => Ok(fields),
+    }
+}
 
-    fn try_from(node: Node) -> Result<Self, SnapshotError> {
-        let fields = node.into_fields("the snapshot")?;
-        match fields.get("version") {
-            Some(Node::Other(version)) if version.as_u64() == Some(VERSION) => {}
-            Some(_) => return Err(SnapshotError::Version { supported: VERSION }),
-            None => return Err(SnapshotError::Malformed { reason: "it has no \"version\"".to_owned() }),
+fn text(name: &str, json: &str) -> Result<String, SnapshotError> {
+    serde_json::from_str(json).map_err(|_| SnapshotError::NotText { name: name.to_owned() })
+}
+
+impl Snapshot {
+    fn from_text(json: &str) -> Result<Self, SnapshotError> {
+        let missing = |what: &str| SnapshotError::Malformed { reason: format!("it has no {what:?}") };
+        let mut fields = object(json, "the snapshot")?;
+        let version = fields.take("version").ok_or_else(|| missing("version"))?;
+        if serde_json::from_str(version.get()).ok() != Some(VERSION) {
+            return Err(SnapshotError::Version { supported: VERSION });
         }
-        if !fields.contains_key("session") {
-            return Err(SnapshotError::Malformed { reason: "it has no \"session\"".to_owned() });
-        }
-        let mut snapshot = Self::default();
-        for (name, field) in fields {
-            match (name.as_str(), field) {
-                ("version", _) | ("async_delivery" | "cwd" | "run", Node::Other(Json::Null)) => {}
-                ("session", variables) => {
-                    for (name, value) in variables.into_fields("its \"session\"")? {
-                        if [ASYNC_DELIVERY, SESSION_CWD, RUN_CONTEXT].contains(&name.as_str()) {
-                            let reason = format!("{name} is no variable of its \"session\" but a field beside it");
-                            return Err(SnapshotError::Malformed { reason });
-                        }
-                        let Node::Other(Json::String(text)) = value else {
-                            return Err(SnapshotError::NotText { name });
-                        };
-                        let _ = snapshot.variables.insert(name, VarState::bound(&text));
-                    }
-                }
-                ("async_delivery", Node::Other(Json::Bool(supported))) => snapshot.async_delivery = Some(supported),
-                ("async_delivery", _) => return Err(SnapshotError::NotBoolean { name }),
-                ("cwd", Node::Other(Json::String(cwd))) => snapshot.cwd = Value::new(&cwd),
-                ("cwd", _) => return Err(SnapshotError::NotText { name }),
-                ("run", run) => snapshot.run = Some(Arc::new(OmniusRunContext::from_json(&run.to_text())?)),
-                (_, field) => drop(snapshot.unknown.insert(name, field.into())),
+        let session = fields.take("session").ok_or_else(|| missing("session"))?;
+        let mut stated = |name: &str| fields.take(name).filter(|field| field.get() != "null");
+        let (async_delivery, cwd, run) = (stated("async_delivery"), stated("cwd"), stated("run"));
+
+        let mut snapshot = Self { unknown: fields, ..Self::default() };
+        for (name, value) in object(session.get(), "its \"session\"")?.texts() {
+            if [ASYNC_DELIVERY, SESSION_CWD, RUN_CONTEXT].contains(&name) {
+                let reason = format!("{name} is no variable of its \"session\" but a field beside it");
+                return Err(SnapshotError::Malformed { reason });
             }
+            let _ = snapshot.variables.insert(name.to_owned(), VarState::bound(&text(name, value)?));
+        }
+        if let Some(supported) = async_delivery {
+            let supported = serde_json::from_str(supported.get());
+            let refused = |_| SnapshotError::NotBoolean { name: "async_delivery".to_owned() };
+            snapshot.async_delivery = Some(supported.map_err(refused)?);
+        }
+        if let Some(cwd) = cwd {
+            snapshot.cwd = Value::new(&text("cwd", cwd.get())?);
+        }
+        if let Some(run) = run {
+            snapshot.run = Some(Arc::new(OmniusRunContext::from_json(run.get())?));
         }
         Ok(snapshot)
     }

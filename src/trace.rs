@@ -1,4 +1,6 @@
-//! The session's fields for `tracing`.
+//! The session's fields for `tracing`, and the crate's own events.
+
+use std::cell::Cell;
 
 use tracing::Span;
 use tracing::field::Empty;
@@ -45,4 +47,23 @@ pub fn session_span() -> Span {
         }
     }
     span
+}
+
+/// Emits an event of this crate, unless it comes of another one on this thread.
+pub(crate) fn one_at_a_time(emit: impl FnOnce()) {
+    thread_local! {
+        static EMITTING: Cell<bool> = const { Cell::new(false) };
+    }
+
+    struct Emitting;
+    impl Drop for Emitting {
+        fn drop(&mut self) {
+            let _ = EMITTING.try_with(|emitting| emitting.set(false));
+        }
+    }
+
+    if EMITTING.try_with(|emitting| emitting.replace(true)) == Ok(false) {
+        let _emitting = Emitting;
+        emit();
+    }
 }

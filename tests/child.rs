@@ -99,6 +99,25 @@ fn a_detached_child_has_no_session_and_no_claim_and_is_marked_if_it_descends_fro
     assert_eq!(env(&plan(&granted, &child[1..], false)), pairs(&[("HERMES_KANBAN_TASK", "t2")]));
 }
 
+/// B05, B10
+#[test]
+fn only_a_child_that_gets_a_card_is_no_descendant() {
+    let (task, mode) = ("HERMES_KANBAN_TASK", "HERMES_KANBAN_GOAL_MODE");
+    let base = [(task, "t")];
+    let spec = ChildEnv::new().policy(Policy::Detached);
+    let cases = [
+        ("added and denied", spec.clone().extra(task, "t2").deny(task), vec![(DESCENT, "1")]),
+        ("added as nothing", spec.clone().extra(task, ""), vec![(task, ""), (DESCENT, "1")]),
+        ("part of a claim", spec.clone().extra(mode, "0"), vec![(mode, "0"), (DESCENT, "1")]),
+        ("allowed", spec.clone().allow(task), vec![(task, "t")]),
+        ("allowed and denied", spec.clone().allow(task).deny(task), vec![(DESCENT, "1")]),
+        ("another one", spec.extra(task, "t2"), vec![(task, "t2")]),
+    ];
+    for (what, spec, expected) in cases {
+        assert_eq!(env(&plan(&spec, &base, false)), pairs(&expected), "{what}");
+    }
+}
+
 /// B06
 #[test]
 fn allowing_decides_whether_and_the_task_decides_what() {
@@ -115,6 +134,8 @@ fn allowing_decides_whether_and_the_task_decides_what() {
 #[test]
 fn windows_rules_hold_on_any_host() {
     let spec = ChildEnv::new().platform(Platform::Windows);
+    let small = ChildEnv::new().limits(EnvLimits { variable: 8, total: 100 }).platform(Platform::Windows);
+    assert!(small.plan_over([("V", "12345678")], &Context::current(), false).is_err());
     let one = spec.clone().extra("PATH", "new");
     assert_eq!(env(&plan(&one, &[("Path", "old")], false)), pairs(&[("Path", "new")]));
     let base = [("Path", "p"), ("SystemRoot", "w"), ("PathExt", "e"), ("=C:", "C:\\x"), ("Other", "x")];
@@ -192,6 +213,12 @@ fn what_no_environment_can_hold_is_refused_by_name() {
     assert_eq!(refused("A", "hidden\0"), Err(InvalidEnv::NulInValue { name: "A".into() }));
     assert_eq!(refused("A", "x=\n'\""), Ok(()));
     assert!(!refused("A", "hidden\0").unwrap_err().to_string().contains("hidden"));
+}
+
+#[test]
+fn debug_output_of_credentials_has_how_many_there_are() {
+    let rules = Credentials::new(["ONE_KEY", "TWO_KEY"]).always(["BOT_TOKEN"]);
+    assert_eq!(format!("{rules:?}"), "Credentials { blocked: 2, always: 1 }");
 }
 
 /// B19
@@ -275,15 +302,66 @@ fn the_identity_is_taken_by_the_call_and_not_by_the_spawn() {
 }
 
 #[test]
-fn what_a_command_was_told_stays_under_every_policy() {
+fn what_a_command_was_told_takes_the_place_of_what_it_inherits_under_every_policy() {
     for policy in [Policy::Inherit, Policy::Detached, Policy::Minimal] {
         let mut command = print_env();
-        let _ = command.env(KEY, "told").env("TOLD", "x").env_remove("PATH").env_remove(ID);
-        let spec = ChildEnv::new().policy(policy).extra("TOLD", "not this");
-        let told =
-            Session::new().session_key("K").session_id("I").sync_scope(|| said(command.child_env(&spec).unwrap()));
-        assert_eq!((value(&told, KEY), value(&told, "TOLD")), (Some("told".into()), Some("x".into())), "{policy:?}");
-        assert_eq!((value(&told, "PATH"), value(&told, ID)), (None, None), "{policy:?}");
+        let _ = command.env("TOLD", "x").env_remove("PATH").env("MINE", "x").env("SECRET", "x").env("FREE", "x");
+        let credentials = Credentials::new(["SECRET", "FREE"]);
+        let spec =
+            ChildEnv::new().policy(policy).deny("MINE").extra("TOLD", "y").credentials(credentials).allow("FREE");
+        let told = said(command.env("LEFT", "x").child_env(&spec).unwrap().env("AFTER", "x"));
+        let expected = [("TOLD", "y"), ("LEFT", "x"), ("FREE", "x"), ("AFTER", "x")];
+        assert!(expected.iter().all(|(name, expected)| value(&told, name).is_some_and(|value| value == *expected)));
+        assert!(["PATH", "MINE", "SECRET"].iter().all(|name| value(&told, name).is_none()), "{policy:?}");
+    }
+}
+
+#[test]
+fn each_call_decides_the_owned_names_anew() {
+    let (task, detached) = ("HERMES_KANBAN_TASK", ChildEnv::new().policy(Policy::Detached));
+    let mut command = print_env();
+    let first = ChildEnv::new().extra(task, "t");
+    Session::new().session_key("A").session_id("I").sync_scope(|| assert!(command.child_env(&first).is_ok()));
+    let told = Session::new().session_key("B").sync_scope(|| said(command.session_env().unwrap()));
+    assert_eq!((value(&told, KEY), value(&told, ID)), (Some("B".into()), Some("".into())));
+    assert_eq!(value(&told, task), None);
+
+    let _ = command.env(KEY, "told").env(task, "told").env_remove(ID);
+    let told = Session::new().session_key("C").session_id("I").sync_scope(|| said(command.session_env().unwrap()));
+    assert_eq!((value(&told, KEY), value(&told, ID)), (Some("C".into()), Some("I".into())));
+    let told = Session::new().session_key("D").sync_scope(|| said(command.child_env(&detached).unwrap()));
+    assert!([KEY, ID, task].iter().all(|name| value(&told, name).is_none()));
+    let told = said(command.child_env(&detached.extra(KEY, "stated")).unwrap());
+    assert_eq!(value(&told, KEY), Some("stated".into()));
+}
+
+/// Directories of drives, as Cygwin and Wine hand them on.
+#[test]
+fn a_name_that_starts_with_an_equals_sign_is_handed_on() {
+    let base = [("=C:", "x"), ("A", "b")];
+    assert_eq!(env(&plan(&ChildEnv::new(), &base, false)), pairs(&base));
+}
+
+#[test]
+fn a_command_is_not_refused_for_what_it_may_not_even_inherit() {
+    let small = EnvLimits { total: 100, ..Platform::HOST.limits() };
+    assert!(matches!(ChildEnv::new().limits(small).plan(), Err(InvalidEnv::TooLarge { .. })));
+    let mut command = print_env();
+    assert!(command.env_clear().child_env(&ChildEnv::new().limits(small)).is_ok());
+    assert!(command.env("TOLD", "x".repeat(100)).child_env(&ChildEnv::new().limits(small)).is_err());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_argument_that_the_system_does_not_take_is_refused_as_it_would_refuse_it() {
+    for length in [131_071, 131_072] {
+        let (mut plain, mut ours) = (Command::new("/bin/true"), Command::new("/bin/true"));
+        let (plain, ours) = (plain.arg("x".repeat(length)), ours.arg("x".repeat(length)));
+        let refused = ours.session_env().map(drop);
+        assert_eq!(plain.status().is_err(), refused.is_err());
+        if let Err(error) = refused {
+            assert_eq!(error, InvalidEnv::ArgumentTooLong { at: 1, size: 131_073, limit: 131_072 });
+        }
     }
 }
 

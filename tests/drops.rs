@@ -405,7 +405,7 @@ async fn a_session_is_finished_when_the_scope_ends_in_which_it_was_entered_or_bo
 }
 
 #[tokio::test]
-async fn a_future_a_stream_and_a_sink_end_their_session_with_the_last_poll_and_not_with_the_drop() {
+async fn a_future_and_a_stream_end_their_session_with_the_last_poll_and_a_sink_with_its_drop() {
     let kept = |log: &Mutex<Option<Context>>| log.lock().unwrap().clone().unwrap();
     let seen = Mutex::new(None);
     let keep = || *seen.lock().unwrap() = Some(Context::current());
@@ -427,6 +427,8 @@ async fn a_future_a_stream_and_a_sink_end_their_session_with_the_last_poll_and_n
     into.send(()).await.unwrap();
     assert!(!kept(&seen).is_finished());
     into.close().await.unwrap();
+    assert!(!kept(&seen).is_finished());
+    drop(into);
     assert!(kept(&seen).is_finished());
 }
 
@@ -440,4 +442,58 @@ async fn what_is_inside_decides_whether_a_scope_can_cross_threads() {
     assert_eq!(spawn_blocking(job).await.unwrap(), "A");
     let on_this_thread = std::rc::Rc::new(());
     session("A").scope(async { (yield_now().await, drop(on_this_thread)).1 }).await;
+}
+
+#[test]
+fn what_a_thread_drops_last_is_dropped_in_its_scope() {
+    struct Last(std::sync::mpsc::Sender<(String, bool)>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let seen = session("last").sync_scope(|| (key(), clear_session_vars().is_ok()));
+            self.0.send(seen).unwrap();
+        }
+    }
+    thread_local! {
+        static KEPT: std::cell::RefCell<Option<Last>> = const { std::cell::RefCell::new(None) };
+    }
+
+    let (seen, told) = std::sync::mpsc::channel();
+    // A thread drops what it touched first after what it touched later.
+    let thread = std::thread::spawn(|| {
+        KEPT.set(Some(Last(seen)));
+        session("first").sync_scope(|| ());
+    });
+    thread.join().unwrap();
+    assert_eq!(told.recv().unwrap(), ("last".to_owned(), true));
+}
+
+#[tokio::test]
+async fn a_session_goes_on_while_the_stream_beside_a_closed_sink_is_read() {
+    /// Both halves of a connection.
+    struct Both;
+    impl Stream for Both {
+        type Item = bool;
+        fn poll_next(self: Pin<&mut Self>, _: &mut Poller<'_>) -> Poll<Option<bool>> {
+            Poll::Ready(Some(Context::current().is_finished()))
+        }
+    }
+    impl Sink<()> for Both {
+        type Error = ();
+        fn poll_ready(self: Pin<&mut Self>, _: &mut Poller<'_>) -> Poll<Result<(), ()>> {
+            Poll::Ready(Ok(()))
+        }
+        fn start_send(self: Pin<&mut Self>, (): ()) -> Result<(), ()> {
+            Ok(())
+        }
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Poller<'_>) -> Poll<Result<(), ()>> {
+            Poll::Ready(Ok(()))
+        }
+        fn poll_close(self: Pin<&mut Self>, _: &mut Poller<'_>) -> Poll<Result<(), ()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    let mut both = session("a").scope(Both);
+    both.close().await.unwrap();
+    assert_eq!(both.next().await, Some(false));
 }

@@ -159,9 +159,9 @@ fn what_debug_and_differences_show_has_no_values() {
 
 #[test]
 fn unknown_fields_and_variables_are_kept_or_refused_and_never_bound() {
-    let json = r#"{"version":1,"session":{"HERMES_SESSION_ID":"7","NEW_NAME":"n"},"run":{"id":[1,{"deep":null}]}}"#;
+    let json = r#"{"version":1,"session":{"HERMES_SESSION_ID":"7","NEW_NAME":"n"},"mood":{"id":[1,{"deep":null}]}}"#;
     let kept = read(json).unwrap();
-    assert_eq!(kept.unknown_names().collect::<Vec<_>>(), ["NEW_NAME", "run"]);
+    assert_eq!(kept.unknown_names().collect::<Vec<_>>(), ["NEW_NAME", "mood"]);
     assert_eq!(kept.to_json(), json);
     kept.restore().sync_scope(|| {
         assert_eq!(get_session_env("HERMES_SESSION_ID", "none"), "7");
@@ -186,9 +186,9 @@ fn an_input_beyond_the_limits_is_refused_with_its_size_or_depth() {
         |depth: usize| format!(r#"{{"version":1,"session":{{}},"x":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
     assert!(read(&nested(15)).is_ok());
     assert_eq!(read(&nested(16)), Err(SnapshotError::TooDeep { depth: 17, limit: 16 }));
-    // What would exhaust the stack is refused while it is read, whatever the limit.
-    let deep = Snapshot::from_json(&nested(20_000), limits(usize::MAX, usize::MAX));
-    assert!(matches!(deep, Err(SnapshotError::Malformed { .. })), "{deep:?}");
+    // What would exhaust the stack of a parser does not.
+    let deep = nested(20_000);
+    assert_eq!(Snapshot::from_json(&deep, limits(usize::MAX, usize::MAX)).unwrap().to_json(), deep);
 }
 
 #[test]
@@ -231,6 +231,30 @@ fn each_fault_has_its_own_error_and_the_name_of_what_is_wrong() {
     assert_eq!(Snapshot::from_mapping(twice), Err(SnapshotError::Duplicate { name: named("A") }));
     let delivery = "HERMES_SESSION_ASYNC_DELIVERY";
     assert_eq!(Snapshot::from_mapping([(delivery, "yes")]), Err(SnapshotError::NotBoolean { name: named(delivery) }));
+}
+
+#[test]
+fn unknown_fields_are_written_again_as_they_were_read() {
+    let json = concat!(
+        r#"{"version":1,"session":{},"z":123456789012345678901234567890,"y":1e400,"x":{"b":1,"b":[1.10,"\u0041"]},"#,
+        r#""a":{"$serde_json::private::Number":"1"}}"#,
+    );
+    assert_eq!(read(json).unwrap().to_json(), json);
+}
+
+#[test]
+fn a_masked_context_asks_nothing_of_the_environment() {
+    let partial = Snapshot::from_mapping([("HERMES_SESSION_CHAT_ID", "42")]).unwrap();
+    for snapshot in [Snapshot::default(), partial] {
+        let masked = snapshot.restore_masked();
+        for (name, state) in masked.session().iter() {
+            let expected =
+                if snapshot.state(name) == VarState::Unset { VarState::Cleared } else { snapshot.state(name) };
+            assert_eq!(*state, expected, "{name}");
+        }
+    }
+    assert!(session_context_engaged());
+    assert_eq!(Snapshot::from_mapping(snapshot().to_mapping()), Ok(snapshot()));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::sync::Arc;
 
 use super::block::Block;
@@ -22,10 +23,16 @@ const INTERNAL: [(&str, &[&str]); 2] =
 /// - `_HERMES_FORCE_…` itself is never inherited.
 ///
 /// `Debug` tells how many names there are.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     blocked: Arc<BTreeSet<OsString>>,
     always: Arc<BTreeSet<OsString>>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("blocked", &self.blocked.len()).field("always", &self.always.len()).finish()
+    }
 }
 
 impl Credentials {

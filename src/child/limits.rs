@@ -7,7 +7,8 @@ use super::platform::Platform;
 /// How large an environment may be that a program is started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnvLimits {
-    /// What `NAME=value`, with the NUL after it, may take up: bytes, or for Windows units of UTF-16.
+    /// What `NAME=value`, with the NUL after it, may take up, and an argument with its own: bytes, or for Windows units of
+    /// UTF-16.
     pub variable: usize,
     /// What all variables and arguments may take up together, each with its NUL and a pointer.
     pub total: usize,
@@ -89,6 +90,16 @@ pub enum InvalidEnv {
         /// What it may take up.
         limit: usize,
     },
+    /// One argument that is longer than the system takes.
+    #[error("an argument takes up {size}, and one may take up {limit}; hand it over in a file or by standard input")]
+    ArgumentTooLong {
+        /// Its place: the program is the first, at 0.
+        at: usize,
+        /// What it takes up, NUL included.
+        size: usize,
+        /// What it may take up.
+        limit: usize,
+    },
     /// More variables and arguments than the system takes.
     #[error(
         "the environment and the arguments take up {size}, and they may take up {limit}; the largest variable is \
@@ -107,11 +118,11 @@ pub enum InvalidEnv {
 }
 
 impl InvalidEnv {
-    /// The variable; the largest one if there is too much of them.
+    /// The variable; the largest one if there is too much of them, and the empty name if it is an argument.
     #[must_use]
     pub fn name(&self) -> &OsStr {
         match self {
-            Self::EmptyName => OsStr::new(""),
+            Self::EmptyName | Self::ArgumentTooLong { .. } => OsStr::new(""),
             Self::EqualsInName { name }
             | Self::NulInName { name }
             | Self::NulInValue { name }
@@ -124,7 +135,9 @@ impl InvalidEnv {
     #[must_use]
     pub fn size_and_limit(&self) -> Option<(usize, usize)> {
         match *self {
-            Self::VariableTooLong { size, limit, .. } | Self::TooLarge { size, limit, .. } => Some((size, limit)),
+            Self::VariableTooLong { size, limit, .. }
+            | Self::ArgumentTooLong { size, limit, .. }
+            | Self::TooLarge { size, limit, .. } => Some((size, limit)),
             _ => None,
         }
     }
@@ -141,7 +154,7 @@ pub(crate) fn check_variable(
     if name.is_empty() {
         return Err(InvalidEnv::EmptyName);
     }
-    if platform.has_stray_equals(name) {
+    if has_stray_equals(name) {
         return Err(InvalidEnv::EqualsInName { name: owned() });
     }
     if name.as_encoded_bytes().contains(&0) {
@@ -157,6 +170,12 @@ pub(crate) fn check_variable(
     Ok(size)
 }
 
+/// Whether there is an `=` in `name` where none may be. Windows keeps the directory of each drive under names that start
+/// with one, and its programs on other systems (Cygwin's, Wine's) hand them on.
+fn has_stray_equals(name: &OsStr) -> bool {
+    name.as_encoded_bytes().iter().skip(1).any(|byte| *byte == b'=')
+}
+
 /// Checks a whole environment, with which a program is to get `arguments`.
 pub(crate) fn check<'a>(
     platform: Platform,
@@ -165,7 +184,14 @@ pub(crate) fn check<'a>(
     arguments: impl IntoIterator<Item = &'a OsStr>,
 ) -> Result<(), InvalidEnv> {
     const POINTER: usize = size_of::<usize>();
-    let mut total: usize = arguments.into_iter().map(|argument| platform.size(argument) + 1 + POINTER).sum();
+    let mut total = 0;
+    for (at, argument) in arguments.into_iter().enumerate() {
+        let size = platform.size(argument) + 1;
+        if size > limits.variable {
+            return Err(InvalidEnv::ArgumentTooLong { at, size, limit: limits.variable });
+        }
+        total += size + POINTER;
+    }
     let mut largest = (0, OsStr::new(""));
     for (name, value) in variables {
         let size = check_variable(platform, limits.variable, name, value)?;

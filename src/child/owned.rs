@@ -36,8 +36,11 @@ pub fn owned_names() -> impl Iterator<Item = &'static str> {
 /// Whether `name` is one of the [`owned_names`], or one of a later version's claim.
 #[must_use]
 pub fn owns(name: impl AsRef<OsStr>) -> bool {
-    let name = name.as_ref();
-    is_session(Platform::HOST, name) || is_claim(Platform::HOST, name) || is_descent(Platform::HOST, name)
+    is_owned(Platform::HOST, name.as_ref())
+}
+
+pub(crate) fn is_owned(platform: Platform, name: &OsStr) -> bool {
+    is_session(platform, name) || is_claim(platform, name) || is_descent(platform, name)
 }
 
 /// Name and value of each session variable that this task has bound, cleared ones included: what its children get, as

@@ -7,11 +7,12 @@ use std::path::Path;
 
 use super::block::Block;
 use super::limits::{InvalidEnv, check};
-use super::owned::{DESCENT, is_claim, is_descent, is_session};
+use super::owned::{DESCENT, is_claim, is_descent, is_owned, is_session};
 use super::platform::Platform;
 use super::policy::{Policy, is_essential};
 use super::spec::ChildEnv;
 use crate::explain::{Facts, ForChild};
+use crate::names::BOARD_TASK;
 use crate::state::VarState;
 
 const HERMES_HOME: &str = "HERMES_HOME";
@@ -100,15 +101,29 @@ impl Plan {
         session: impl Iterator<Item = (OsString, VarState<OsString>)>,
         engaged: bool,
     ) -> Result<Self, InvalidEnv> {
-        let question = Question::new(spec, inherited, session, engaged);
+        let plan = Self::unchecked(spec, inherited, [], session, engaged);
+        check(spec.platform, spec.its_limits(), plan.env(), [])?;
+        Ok(plan)
+    }
+
+    /// As [`make`](Self::make), whether or not a program can be started so. What a command was `told` takes the place of
+    /// what is inherited, and passes under every policy.
+    pub(super) fn unchecked(
+        spec: &ChildEnv,
+        inherited: impl Iterator<Item = (OsString, OsString)>,
+        told: impl IntoIterator<Item = (OsString, Option<OsString>)>,
+        session: impl Iterator<Item = (OsString, VarState<OsString>)>,
+        engaged: bool,
+    ) -> Self {
+        let told = Block::new(spec.platform, told);
+        let question = Question::new(spec, inherited, told, session, engaged);
         let mut plan = Self(Block::new(spec.platform, []));
         for name in question.names() {
             if !plan.0.has(name) {
                 plan.0.put(name.to_owned(), question.decide(name));
             }
         }
-        check(spec.platform, spec.limits, plan.env(), [])?;
-        Ok(plan)
+        plan
     }
 }
 
@@ -119,6 +134,7 @@ type Decision = (ForChild, &'static str, Option<OsString>);
 struct Question<'a> {
     spec: &'a ChildEnv,
     inherited: Block<OsString>,
+    told: Block<Option<OsString>>,
     session: Block<VarState<OsString>>,
     deny: Block<()>,
     allow: Block<()>,
@@ -128,13 +144,13 @@ struct Question<'a> {
     /// What follows from where the child is to run.
     place: Block<OsString>,
     engaged: bool,
-    descends: bool,
 }
 
 impl<'a> Question<'a> {
     fn new(
         spec: &'a ChildEnv,
         inherited: impl Iterator<Item = (OsString, OsString)>,
+        told: Block<Option<OsString>>,
         session: impl Iterator<Item = (OsString, VarState<OsString>)>,
         engaged: bool,
     ) -> Self {
@@ -154,33 +170,26 @@ impl<'a> Question<'a> {
                 Err(_) => {}
             }
         }
+        let stated = told.iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+        let inherited = inherited.filter(|(name, _)| !told.has(name)).chain(stated);
         let inherited = Block::new(platform, inherited);
-        let deny = names(&spec.deny);
-        let is_there =
-            |name: &OsStr, value: &OsStr| !value.is_empty() && (is_claim(platform, name) || is_descent(platform, name));
-        // Who is handed a claim is a worker itself.
-        let added = extra.iter().filter(|(_, value)| value.is_ok()).map(|(name, _)| name);
-        let allowed =
-            inherited.iter().filter(|(name, value)| !value.is_empty() && allow.has(name)).map(|(name, _)| name);
-        let granted = added.chain(allowed).any(|name| is_claim(platform, name) && !deny.has(name));
-        let descends = !granted && (spec.delegated || inherited.iter().any(|(name, value)| is_there(name, value)));
         Self {
             spec,
             session: Block::new(platform, session),
-            deny,
+            deny: names(&spec.deny),
             passthrough: spec.passthrough.block(platform),
             place: place(spec, &inherited),
             inherited,
+            told,
             allow,
             extra,
             engaged,
-            descends,
         }
     }
 
     /// Every name that may be decided on; some come more than once.
     fn names(&self) -> impl Iterator<Item = &OsStr> {
-        let mark = (self.marks() && self.descends).then_some(OsStr::new(DESCENT));
+        let mark = (self.marks() && self.descends()).then_some(OsStr::new(DESCENT));
         self.inherited
             .names()
             .chain(self.session.names())
@@ -210,17 +219,14 @@ impl<'a> Question<'a> {
             return self.session_variable(name, state);
         }
         if self.marks() {
-            if is_descent(self.platform(), name) && self.descends {
+            if is_descent(self.platform(), name) && self.descends() {
                 return with("1".into(), "the child descends from a board worker or a delegated task and is none");
             }
-            let is_owned = is_claim(self.platform(), name)
-                || is_descent(self.platform(), name)
-                || is_session(self.platform(), name);
             // What the session module has is decided above; what it has not, this task cannot have bound.
             if is_session(self.platform(), name) && self.allow.has(name) {
                 return self.without(name, UNBOUND);
             }
-            if is_owned && !self.allow.has(name) {
+            if is_owned(self.platform(), name) && !self.allow.has(name) {
                 return self.without(name, "it belongs to this process, and the spawner did not state it");
             }
         }
@@ -233,6 +239,16 @@ impl<'a> Question<'a> {
             return self.minimal(name);
         }
         self.inherit(name, "it is no session variable, so the session's rule leaves it alone")
+    }
+
+    /// Whether the child works for a board's worker or a delegated task and is none itself: it is a worker that gets a
+    /// card of its own, or this process'.
+    fn descends(&self) -> bool {
+        let is_worker = |name: &OsStr| is_claim(self.platform(), name) || is_descent(self.platform(), name);
+        let mut inherited = self.inherited.iter();
+        let of_a_worker = self.spec.delegated || inherited.any(|(name, value)| !value.is_empty() && is_worker(name));
+        let (_, _, card) = self.decision(BOARD_TASK.as_ref());
+        of_a_worker && card.is_none_or(|card| card.is_empty())
     }
 
     /// The rule is Hermes' own where the variable may pass at all.
@@ -262,6 +278,9 @@ impl<'a> Question<'a> {
     fn minimal(&self, name: &OsStr) -> Decision {
         if self.allow.has(name) {
             return self.inherit(name, "the spawner allows it");
+        }
+        if self.told.has(name) {
+            return self.inherit(name, "the command was told it");
         }
         if self.passthrough.has(name) {
             return self.inherit(name, "the session's skills hand it on");

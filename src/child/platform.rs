@@ -35,14 +35,6 @@ impl Platform {
         }
     }
 
-    /// Whether there is an `=` in `name` where none may be. Windows keeps the directory of each drive under names that
-    /// start with one.
-    pub(crate) fn has_stray_equals(self, name: &OsStr) -> bool {
-        let name = name.as_encoded_bytes();
-        let checked = if self == Self::Windows { name.get(1..).unwrap_or_default() } else { name };
-        checked.contains(&b'=')
-    }
-
     /// How large an environment may be: the host's limits, or what another system documents.
     #[must_use]
     pub fn limits(self) -> EnvLimits {
@@ -70,12 +62,5 @@ mod tests {
             assert_eq!(Platform::Windows.fold(one), Platform::Windows.fold(other));
             assert_ne!(Platform::Posix.fold(one), Platform::Posix.fold(other));
         }
-    }
-
-    #[test]
-    fn windows_has_names_that_start_with_an_equals_sign() {
-        assert!(!Platform::Windows.has_stray_equals("=C:".as_ref()));
-        assert!(Platform::Windows.has_stray_equals("=C:=".as_ref()));
-        assert!(Platform::Posix.has_stray_equals("=C:".as_ref()));
     }
 }

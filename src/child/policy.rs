@@ -1,6 +1,7 @@
 //! How much of what a process has goes to a child.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::str::FromStr;
 
 use super::platform::Platform;
@@ -36,6 +37,13 @@ impl Policy {
             Self::Detached => "detached",
             Self::Minimal => "minimal",
         }
+    }
+}
+
+/// The word of [`as_str`](Self::as_str).
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

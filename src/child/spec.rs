@@ -42,7 +42,7 @@ pub struct ChildEnv {
     pub(crate) home: Option<OsString>,
     pub(crate) cwd: Option<OsString>,
     pub(crate) platform: Platform,
-    pub(crate) limits: EnvLimits,
+    limits: Option<EnvLimits>,
 }
 
 /// What a spawner adds. Values may be secrets: `Debug` names the variables.
@@ -75,7 +75,7 @@ impl ChildEnv {
             home: None,
             cwd: None,
             platform: Platform::HOST,
-            limits: Platform::HOST.limits(),
+            limits: None,
         }
     }
 
@@ -84,7 +84,7 @@ impl ChildEnv {
         Self { policy, ..self }
     }
 
-    /// Keeps `name` from the child, whatever else is said of it.
+    /// Keeps `name` from the child, whatever else is said of it, here or to the command.
     pub fn deny(mut self, name: impl Into<OsString>) -> Self {
         self.deny.push(name.into());
         self
@@ -96,13 +96,14 @@ impl ChildEnv {
         self
     }
 
-    /// Adds a variable, in the place of one that would be inherited or that the task has bound.
+    /// Adds a variable, in the place of one that would be inherited, that the task has bound, or that the command was
+    /// told.
     pub fn extra(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.extra.0.push((name.into(), value.into()));
         self
     }
 
-    /// Keeps credentials from the child.
+    /// Keeps credentials from the child, also those that the command was told.
     pub fn credentials(self, credentials: Credentials) -> Self {
         Self { credentials: Some(credentials), ..self }
     }
@@ -128,14 +129,18 @@ impl ChildEnv {
         Self { cwd: Some(cwd.into()), ..self }
     }
 
-    /// Goes by the rules, and the limits, of another system.
+    /// Goes by the rules of another system, and by its limits unless [`limits`](Self::limits) gives others.
     pub fn platform(self, platform: Platform) -> Self {
-        Self { platform, limits: platform.limits(), ..self }
+        Self { platform, ..self }
     }
 
     /// Goes by these limits.
     pub fn limits(self, limits: EnvLimits) -> Self {
-        Self { limits, ..self }
+        Self { limits: Some(limits), ..self }
+    }
+
+    pub(crate) fn its_limits(&self) -> EnvLimits {
+        self.limits.unwrap_or_else(|| self.platform.limits())
     }
 
     /// The plan for this process' environment and this task.
@@ -145,6 +150,12 @@ impl ChildEnv {
     /// [`InvalidEnv`] if no program can be started with what the plan gives a child.
     pub fn plan(&self) -> Result<Plan, InvalidEnv> {
         self.plan_over(std::env::vars_os(), &Context::current(), session_context_engaged())
+    }
+
+    /// The plan for a command that was `told` some names before.
+    pub(super) fn plan_beside(&self, told: impl IntoIterator<Item = (OsString, Option<OsString>)>) -> Plan {
+        let context = Context::current();
+        Plan::unchecked(self, std::env::vars_os(), told, bound_in(context.session()), session_context_engaged())
     }
 
     /// The plan for any environment, context and latch: a pure function of them.

@@ -6,7 +6,6 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyMapping, PyString, PyTuple};
-use serde_json::{Map, Value as Json};
 
 use crate::carrier::{self, SESSION_HEADER};
 use crate::error::{CarrierError, SnapshotError};
@@ -43,9 +42,8 @@ pub(super) fn snapshot_from_mapping<'py>(mapping: &Bound<'py, PyMapping>) -> PyR
 #[pyfunction]
 #[pyo3(signature = (values, fields, /))]
 pub(super) fn snapshot_to_json(values: &Bound<'_, PyDict>, fields: &str) -> PyResult<String> {
-    let fields: Map<String, Json> =
-        serde_json::from_str(fields).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok(snapshot_of(values)?.with_unknown_fields(fields).to_json())
+    let snapshot = snapshot_of(values)?.with_unknown_fields(fields).map_err(|error| refused(&error))?;
+    Ok(snapshot.to_json())
 }
 
 /// Return the values of a JSON text, and its unknown fields; *bytes* and *depth* limit it, by default as in the core.
@@ -60,8 +58,7 @@ pub(super) fn snapshot_from_json<'py>(
     let limits =
         Limits { bytes: bytes.unwrap_or(usual.bytes), depth: depth.unwrap_or(usual.depth), unknown: Unknown::Keep };
     let snapshot = Snapshot::from_json(utf8("the JSON", json)?, limits).map_err(|error| refused(&error))?;
-    let fields = Json::Object(snapshot.unknown_fields().clone()).to_string();
-    Ok((values_of(json.py(), &snapshot)?, fields))
+    Ok((values_of(json.py(), &snapshot)?, snapshot.unknown_fields()))
 }
 
 /// Return *values* as the value of a header.

@@ -1,9 +1,6 @@
 //! The JSON of a run context, as a TypeScript program writes and reads it.
 
-use std::hash::{Hash, Hasher};
-
-use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
-use serde::ser::{Serialize, Serializer};
+use serde::de::{self, Deserialize, Deserializer};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
@@ -11,6 +8,7 @@ use super::field::Id;
 use super::record::OmniusRunContext;
 use super::telegram::{ChatId, TelegramRunContext};
 use crate::error::RunContextError;
+use crate::json::RawFields;
 
 impl OmniusRunContext {
     /// The record as `JSON.stringify` writes it: on one line, in the order of the type's fields, without what is not
@@ -67,7 +65,7 @@ impl OmniusRunContext {
                 serde_json::from_str(telegram.get()).map_err(|_| RunContextError::NotAnObject { field: "telegram" })?;
             run = run.telegram(TelegramRunContext::from_fields(telegram)?);
         }
-        run.unknown = UnknownFields(fields.0);
+        run.unknown = fields.0;
         run.build()
     }
 }
@@ -106,7 +104,7 @@ impl TelegramRunContext {
         if let Some(name) = fields.text("username", "telegram.username")? {
             chat = chat.username(name);
         }
-        chat.unknown = UnknownFields(fields.0);
+        chat.unknown = fields.0;
         chat.build()
     }
 }
@@ -120,23 +118,20 @@ fn malformed(error: &serde_json::Error) -> RunContextError {
     RunContextError::Malformed { reason }
 }
 
-/// An object's fields that are not read yet, in order, each in the form in which it was written.
-struct Fields(Vec<(Box<str>, Box<RawValue>)>);
+/// What is not read yet.
+#[derive(serde::Deserialize)]
+#[serde(transparent)]
+struct Fields(RawFields);
 
 impl Fields {
-    /// One of two would be lost, and nobody could say which of them is meant.
     fn refuse_twice(&self, path: &str) -> Result<(), RunContextError> {
-        let mut seen = std::collections::HashSet::new();
-        match self.0.iter().find(|(name, _)| !seen.insert(name)) {
-            Some((name, _)) => Err(RunContextError::Twice { field: format!("{path}{name}") }),
-            None => Ok(()),
-        }
+        let twice = |name| Err(RunContextError::Twice { field: format!("{path}{name}") });
+        self.0.twice().map_or(Ok(()), twice)
     }
 
     /// The field, `None` if it is not there or `null`.
     fn take(&mut self, name: &str) -> Option<Box<RawValue>> {
-        let at = self.0.iter().position(|(field, _)| **field == *name)?;
-        Some(self.0.remove(at).1).filter(|raw| raw.get() != "null")
+        self.0.take(name).filter(|raw| raw.get() != "null")
     }
 
     fn text(&mut self, name: &str, field: &'static str) -> Result<Option<String>, RunContextError> {
@@ -183,28 +178,6 @@ fn number_id(number: &serde_json::Number, field: &'static str) -> Result<i64, Ru
     }
 }
 
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Fields;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object with the fields of a run context")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fields, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(entry) = entries.next_entry()? {
-                    fields.push(entry);
-                }
-                Ok(Fields(fields))
-            }
-        }
-        deserializer.deserialize_map(Entries)
-    }
-}
-
 /// From JSON; other formats cannot keep the fields that are not known here.
 impl<'de> Deserialize<'de> for OmniusRunContext {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -216,39 +189,5 @@ impl<'de> Deserialize<'de> for OmniusRunContext {
 impl<'de> Deserialize<'de> for TelegramRunContext {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::from_fields(Fields::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
-
-/// The fields that are not known here, in order, each in the form in which it was written.
-#[derive(Clone, Default)]
-pub(super) struct UnknownFields(Vec<(Box<str>, Box<RawValue>)>);
-
-impl UnknownFields {
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.texts().map(|(name, _)| name)
-    }
-
-    fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, raw)| (&**name, raw.get()))
-    }
-}
-
-impl PartialEq for UnknownFields {
-    fn eq(&self, other: &Self) -> bool {
-        self.texts().eq(other.texts())
-    }
-}
-
-impl Eq for UnknownFields {}
-
-impl Hash for UnknownFields {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.texts().for_each(|field| field.hash(state));
-    }
-}
-
-impl Serialize for UnknownFields {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, raw)| (name, raw)))
     }
 }

@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde::ser::Serializer;
 
 use super::field::Text;
-use super::json::UnknownFields;
 use super::telegram::TelegramRunContext;
 use crate::error::RunContextError;
+use crate::json::RawFields;
 
 /// Which run a task works for: plain data that never changes and is small.
 ///
@@ -53,7 +53,7 @@ pub struct OmniusRunContext {
     pub(super) telegram: Option<Arc<TelegramRunContext>>,
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schemars(skip))]
-    pub(super) unknown: UnknownFields,
+    pub(super) unknown: RawFields,
 }
 
 // The signature is serde's.
@@ -72,7 +72,7 @@ impl OmniusRunContext {
             owner_kind: None,
             owner_id: None,
             telegram: None,
-            unknown: UnknownFields::default(),
+            unknown: RawFields::default(),
         }
     }
 
@@ -166,7 +166,7 @@ pub struct RunContextBuilder {
     owner_kind: Option<String>,
     owner_id: Option<String>,
     telegram: Option<Arc<TelegramRunContext>>,
-    pub(super) unknown: UnknownFields,
+    pub(super) unknown: RawFields,
 }
 
 impl RunContextBuilder {

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::field::{Id, Text};
-use super::json::UnknownFields;
 use crate::error::RunContextError;
+use crate::json::RawFields;
 
 /// The message for which a run works: its chat, thread and user, as plain data.
 ///
@@ -30,7 +30,7 @@ pub struct TelegramRunContext {
     pub(super) tool_context: Text,
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schemars(skip))]
-    pub(super) unknown: UnknownFields,
+    pub(super) unknown: RawFields,
 }
 
 impl TelegramRunContext {
@@ -51,7 +51,7 @@ impl TelegramRunContext {
             username: None,
             session_key: session_key.into(),
             tool_context: tool_context.into(),
-            unknown: UnknownFields::default(),
+            unknown: RawFields::default(),
         }
     }
 
@@ -157,7 +157,7 @@ pub struct TelegramRunContextBuilder {
     username: Option<String>,
     session_key: String,
     tool_context: String,
-    pub(super) unknown: UnknownFields,
+    pub(super) unknown: RawFields,
 }
 
 impl TelegramRunContextBuilder {

@@ -61,7 +61,7 @@ fn read() -> State {
     let bound = session.iter().filter_map(|(name, state)| Some((name.to_owned(), state.as_bound()?.to_owned())));
     let (async_delivery, cwd) = (session.async_delivery(), session.cwd().map(str::to_owned));
     let state = State { bound: bound.collect(), async_delivery, cwd };
-    for name in VARIABLES.map(|variable| variable.name) {
+    for name in VARIABLES.iter().map(|variable| variable.name) {
         assert_eq!(get_session_env(name, "default"), state.read(name, "default"), "{name}");
     }
     state

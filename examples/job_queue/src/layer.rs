@@ -41,8 +41,8 @@ where
 
     fn call(&mut self, job: Task<Args>) -> Self::Future {
         let refusal: BoxDynError = match extract(job.metadata().as_map()) {
-            Ok(Some(snapshot)) => return Box::pin(snapshot.restore().scope(self.0.call(job))),
-            Ok(None) => "the job carries no session; enqueue it with inject".into(),
+            Ok(Some(snapshot)) if !snapshot.is_empty() => return Box::pin(snapshot.restore().scope(self.0.call(job))),
+            Ok(_) => "the job carries no session; enqueue it with inject, in the session".into(),
             Err(error) => error.into(),
         };
         // What a job's end means to the queue is set inside of this layer, where this job does not come.
