@@ -9,6 +9,9 @@ fn printed(example: &str) -> Vec<String> {
         ("http", cfg!(feature = "http")),
         ("process", cfg!(feature = "process")),
         ("python", cfg!(feature = "python")),
+        ("schema", cfg!(feature = "schema")),
+        ("sqlite", cfg!(feature = "sqlite")),
+        ("tower", cfg!(feature = "tower")),
         ("tracing", cfg!(feature = "tracing")),
     ];
     let features: Vec<_> = features.into_iter().filter(|&(_, on)| on).map(|(feature, _)| feature).collect();
