@@ -46,8 +46,8 @@ test-all: ## all tests on every interpreter found: 3.11 to 3.14, on PATH or with
 	PYTHONS="$(INTERPRETERS)" sh tests/every-interpreter.sh
 
 .PHONY: features
-features: $(TOOLS)/cargo-hack ## every set of the crate's features, without warnings
-	PATH="$(HERE)/$(TOOLS):$$PATH" cargo hack --feature-powerset clippy --locked --quiet -- -D warnings
+features: $(TOOLS)/cargo-hack ## sets of the crate's features, without warnings (DEPTH=2: at most so many at once)
+	PATH="$(HERE)/$(TOOLS):$$PATH" cargo hack --feature-powerset --depth $(or $(DEPTH),2) clippy --locked --quiet -- -D warnings
 
 .PHONY: public-api
 public-api: target/public-api/listing.txt ## docs/public-api.txt, everything that is public
