@@ -115,7 +115,7 @@ def unset(*names: str) -> None:
         known = f"a group ({', '.join(GROUPS)}) or a variable of {module.__name__}"
         raise LookupError(f"{', '.join(unknown)} cannot be unset: give {known}")
     unset_values = (never_bound(variables[name], unset_of(module)) for name in chosen)
-    _core.assign(tuple(variables[name] for name in chosen), tuple(unset_values))
+    _core.assign(tuple(variables[name] for name in chosen), tuple(unset_values), False)
 
 
 @contextmanager
