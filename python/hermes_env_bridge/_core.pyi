@@ -1,6 +1,6 @@
 """The native part of the package. Private: import from ``hermes_env_bridge``."""
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextvars import Token as _Token
 from os import PathLike
 from types import GenericAlias, ModuleType
