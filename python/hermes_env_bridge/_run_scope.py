@@ -70,6 +70,11 @@ class RunScope:
         """Call *function* inside; if it returns a coroutine or a generator, the steps of that are inside too."""
         if inspect.iscoroutinefunction(function):
             return self._await(function(*args, **keywords))
+        # Nothing of a generator runs before its first step.
+        if inspect.isasyncgenfunction(function):
+            return self._stream(function(*args, **keywords))
+        if inspect.isgeneratorfunction(function):
+            return self._generate(function(*args, **keywords))
         self._context.run(self.begin)
         try:
             result = self._context.run(function, *args, **keywords)
@@ -91,10 +96,16 @@ class RunScope:
 
     async def _stream(self, generator: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
         with self:
-            sent = None
+            step = generator.asend(None)
             try:
                 while True:
-                    sent = yield await _inside(self._context, generator.asend(sent))
+                    made = await _inside(self._context, step)
+                    try:
+                        step = generator.asend((yield made))
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step = generator.athrow(error)
             except StopAsyncIteration:
                 return
             finally:
@@ -102,10 +113,17 @@ class RunScope:
 
     def _generate(self, generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         with self:
-            sent = None
+            step: Callable[[Any], Any] = generator.send
+            given: Any = None
             try:
                 while True:
-                    sent = yield self._context.run(generator.send, sent)
+                    made = self._context.run(step, given)
+                    try:
+                        step, given = generator.send, (yield made)
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step, given = generator.throw, error
             except StopIteration as stop:
                 return stop.value
             finally:

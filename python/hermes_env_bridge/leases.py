@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from hermes_env_bridge import _core
@@ -54,7 +54,7 @@ class LeaseRecord:
     """The process that registered the lease, and the parent of the child."""
     process: Process | None
     """The child, once it runs."""
-    command: list[str] = field(repr=False)
+    command: tuple[str, ...] = field(repr=False)
     """The program and its arguments, which may be secrets."""
     returncode: int | None
     """What the child returned; None while it runs, if a signal ended it, and if nobody saw its end."""
@@ -73,7 +73,11 @@ class LeaseRecord:
 
 def _record(fields: dict[str, Any]) -> LeaseRecord:
     process = fields["process"]
-    fields |= {"holder": Process(*fields["holder"]), "process": None if process is None else Process(*process)}
+    fields |= {
+        "command": tuple(fields["command"]),
+        "holder": Process(*fields["holder"]),
+        "process": None if process is None else Process(*process),
+    }
     return LeaseRecord(**fields)
 
 
@@ -270,11 +274,18 @@ class Completions:
     def __init__(self, native: _core.LeaseCompletions) -> None:
         """Made by :meth:`Registry.completions`."""
         self._native = native
+        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def take(self) -> LeaseRecord | None:
         """Take the next completion, None if there is none now. Its lease is released."""
-        fields = self._native.poll(None)
+        fields = self._native.poll(self._wake)
         return None if fields is None else _record(fields)
+
+    def _wake(self) -> None:
+        """Have everybody who waits look again: the native side knows only the last one who asked."""
+        for loop, ready in tuple(self._waiting):
+            with suppress(RuntimeError):  # a loop that is closed has nobody left to wake
+                loop.call_soon_threadsafe(ready.set)
 
     def __aiter__(self) -> Completions:
         """Return itself."""
@@ -282,13 +293,16 @@ class Completions:
 
     async def __anext__(self) -> LeaseRecord:
         """Take the next completion, and wait for it. Its lease is released."""
-        loop = asyncio.get_running_loop()
-        while True:
-            ready = asyncio.Event()
-            fields = self._native.poll(partial(loop.call_soon_threadsafe, ready.set))
-            if fields is not None:
-                return _record(fields)
-            await ready.wait()
+        ready = asyncio.Event()
+        waiter = asyncio.get_running_loop(), ready
+        self._waiting.add(waiter)
+        try:
+            while (record := self.take()) is None:
+                await ready.wait()
+                ready.clear()
+            return record
+        finally:
+            self._waiting.discard(waiter)
 
 
 class Lease:
@@ -361,9 +375,25 @@ _watchers: set[asyncio.Task[int]] = set()
 
 
 async def _watch(process: asyncio.subprocess.Process, watch: _core.LeaseWatch) -> int:
-    returncode = await process.wait()
+    returncode = await _exit(process)
     watch.exited(returncode)
     return returncode
+
+
+async def _exit(process: asyncio.subprocess.Process) -> int:
+    """Wait for the process itself: asyncio's own wait also waits for its pipes, which a grandchild may hold open."""
+    with suppress(AttributeError, OSError):  # no such call here, or it was reaped already
+        descriptor = os.pidfd_open(process.pid)
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(descriptor, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+    while process.returncode is None:  # the loop is about to reap it
+        await asyncio.sleep(0.01)
+    return process.returncode
 
 
 class LeasedProcess:

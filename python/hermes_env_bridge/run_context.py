@@ -137,8 +137,8 @@ def run_context_of_session(
     which names the field, if no run corresponds.
     """
     bound = _bound()
-    if chat_type is not None:
-        bound.setdefault("HERMES_SESSION_CHAT_TYPE", chat_type)
+    if chat_type is not None and not bound.get("HERMES_SESSION_CHAT_TYPE"):
+        bound["HERMES_SESSION_CHAT_TYPE"] = chat_type
     return OmniusRunContext.from_session_vars(
         bound, run_id=run_id, tool_context=tool_context, project_root=project_root
     )

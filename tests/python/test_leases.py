@@ -51,7 +51,7 @@ def test_a_child_is_recorded_and_told_where_it_was_ordered() -> None:
     lease, variables = asyncio.run(environment(registry, run_id="R0", owner=("user", "u7"), project_root="/srv"))
     assert [variables[name] for name in NAMES] == ["u7", lease, "/srv", "R0"]
     record = registry.get(lease)
-    assert (record.state, record.returncode, record.command) == ("exited", 0, ["env"])
+    assert (record.state, record.returncode, record.command) == ("exited", 0, ("env",))
     assert (record.owner_kind, record.owner_id, record.project_root, record.run_id) == ("user", "u7", "/srv", "R0")
     assert record.holder.pid == os.getpid()
     assert "env" not in repr(record)
@@ -370,3 +370,38 @@ def test_the_table_of_the_docs_names_tests_that_exist() -> None:
     sources = [*(root / "tests").rglob("*.rs"), *(root / "src").rglob("*.rs"), Path(__file__)]
     there = set(re.findall(r"(?:fn|def) (\w+)", "\n".join(source.read_text() for source in sources)))
     assert named <= there, sorted(named - there)
+
+
+def test_a_lease_ends_with_its_process_though_a_grandchild_holds_the_pipe() -> None:
+    async def main() -> None:
+        registry = Registry()
+        pipe = asyncio.subprocess.PIPE
+        script = "exec 3<&0; cat <&3 & exit 7"
+        child = await spawn("sh", "-c", script, registry=registry, run_id="r", stdin=pipe, stdout=pipe)
+        stdin, stdout = child.process.stdin, child.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        assert await child.wait() == 7
+        assert registry.get(child.lease).state == "exited"
+        stdin.close()
+        assert await stdout.read() == b""
+
+    asyncio.run(main())
+
+
+def test_everybody_who_waits_for_completions_gets_one_whoever_else_looks() -> None:
+    async def main() -> None:
+        registry = Registry()
+        completions = registry.completions("r")
+        first, second = (asyncio.ensure_future(anext(completions)) for _ in range(2))
+        cancelled = asyncio.ensure_future(anext(completions))
+        await asyncio.sleep(0.05)
+        assert completions.take() is None
+        cancelled.cancel()
+        for _ in range(2):
+            await (await spawn("true", registry=registry, run_id="r")).wait()
+        taken = await asyncio.wait_for(asyncio.gather(first, second), 5)
+        assert len({record.id for record in taken}) == 2
+        assert registry.undelivered() == []
+
+    asyncio.run(main())

@@ -502,3 +502,27 @@ def test_a_chain_of_tasks_that_each_enter_a_run_keeps_those_that_are_over_no_lon
 
     asyncio.run(link(50))
     assert max(depths) == 2
+
+
+def test_what_is_thrown_into_a_generator_of_a_run_reaches_it() -> None:
+    def plain() -> Iterator[str]:
+        try:
+            yield "begun"
+        except ValueError:
+            yield "rolled back"
+
+    async def asynchronous() -> AsyncIterator[str]:
+        try:
+            yield "begun"
+        except ValueError:
+            yield "rolled back"
+
+    run = OmniusRunContext(run_id="r", surface="tui")
+    generator: Any = run_with_omnius_context(run, plain)
+    assert (next(generator), generator.throw(ValueError())) == ("begun", "rolled back")
+
+    async def main() -> None:
+        generator: Any = run_with_omnius_context(run, asynchronous)
+        assert (await anext(generator), await generator.athrow(ValueError())) == ("begun", "rolled back")
+
+    asyncio.run(main())
