@@ -11,10 +11,10 @@ from collections.abc import Callable, Coroutine
 from contextvars import Token, copy_context
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, TypeVarTuple, cast
 
-from hermes_env_bridge import _core
 from hermes_env_bridge._core import OmniusRunContext, TelegramRunContext
 from hermes_env_bridge._find import HERMES, OWN
 from hermes_env_bridge._run_scope import RUNS, Entered, RunScope, innermost, unbound_context
+from hermes_env_bridge.children import bridged_pairs
 
 if TYPE_CHECKING:
     import asyncio
@@ -145,8 +145,6 @@ def run_context_of_session(
 
 
 def _bound() -> dict[str, str]:
-    """What the task has bound, as text."""
+    """What the task has bound, as text, in whatever session module is there."""
     module = sys.modules.get(OWN) or sys.modules.get(HERMES)
-    if module is None:
-        return {}
-    return {name: value for name, value in _core.bound(module) if value is not None}
+    return {} if module is None else bridged_pairs(module=module)
