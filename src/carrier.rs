@@ -48,7 +48,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// struct Message(Vec<(&'static str, Vec<u8>)>);
 ///
 /// impl Injector for Message {
-///     fn set(&mut self, name: &'static str, value: String) {
+///     fn set(&mut self, name: &'static str, value: String) -> Result<(), CarrierError> {
 ///         self.0.retain(|(key, _)| *key != name);
 ///         self.0.push((name, value.into_bytes()));
 ///     }
@@ -76,10 +76,14 @@ pub trait Injector {
     /// use hermes_env_bridge::Injector;
     ///
     /// let mut headers = vec![("Hermes-Session".to_owned(), "whatever is there".to_owned())];
-    /// headers.set("hermes-session", "a".to_owned());
+    /// headers.set("hermes-session", "a".to_owned()).unwrap();
     /// assert_eq!(headers, [("hermes-session".to_owned(), "a".to_owned())]);
     /// ```
-    fn set(&mut self, name: &'static str, value: String);
+    ///
+    /// # Errors
+    ///
+    /// [`CarrierError::NotAHeader`] if this cannot hold such a name or value; nothing is changed.
+    fn set(&mut self, name: &'static str, value: String) -> Result<(), CarrierError>;
 }
 
 /// Metadata that a header can be read from. [`Injector`] has an example of both.
@@ -173,8 +177,7 @@ impl Snapshot {
     /// assert_eq!(headers[0].0, "hermes-session");
     /// ```
     pub fn inject(&self, carrier: &mut impl Injector) -> Result<(), CarrierError> {
-        carrier.set(SESSION_HEADER, self.to_header()?);
-        Ok(())
+        carrier.set(SESSION_HEADER, self.to_header()?)
     }
 
     /// The value of the header: `NAME=VALUE` of each entry of [`to_mapping`](Self::to_mapping), percent-encoded, with
@@ -240,9 +243,10 @@ fn decoded(encoded: &str) -> Option<String> {
 }
 
 impl<S: BuildHasher> Injector for HashMap<String, String, S> {
-    fn set(&mut self, name: &'static str, value: String) {
+    fn set(&mut self, name: &'static str, value: String) -> Result<(), CarrierError> {
         self.retain(|key, _| !key.eq_ignore_ascii_case(name));
         let _ = self.insert(name.to_owned(), value);
+        Ok(())
     }
 }
 
@@ -253,9 +257,10 @@ impl<S: BuildHasher> Extractor for HashMap<String, String, S> {
 }
 
 impl Injector for BTreeMap<String, String> {
-    fn set(&mut self, name: &'static str, value: String) {
+    fn set(&mut self, name: &'static str, value: String) -> Result<(), CarrierError> {
         self.retain(|key, _| !key.eq_ignore_ascii_case(name));
         let _ = self.insert(name.to_owned(), value);
+        Ok(())
     }
 }
 
@@ -266,9 +271,10 @@ impl Extractor for BTreeMap<String, String> {
 }
 
 impl Injector for Vec<(String, String)> {
-    fn set(&mut self, name: &'static str, value: String) {
+    fn set(&mut self, name: &'static str, value: String) -> Result<(), CarrierError> {
         self.retain(|(key, _)| !key.eq_ignore_ascii_case(name));
         self.push((name.to_owned(), value));
+        Ok(())
     }
 }
 
@@ -280,9 +286,11 @@ impl Extractor for Vec<(String, String)> {
 
 #[cfg(feature = "http")]
 impl Injector for http::HeaderMap {
-    fn set(&mut self, name: &'static str, value: String) {
-        let value = http::HeaderValue::from_str(&value).expect("percent-encoded text is visible ASCII");
-        let _ = self.insert(http::HeaderName::from_static(name), value);
+    fn set(&mut self, name: &'static str, value: String) -> Result<(), CarrierError> {
+        let refused = || CarrierError::NotAHeader { name: name.to_owned() };
+        let key = http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| refused())?;
+        let _ = self.insert(key, http::HeaderValue::from_str(&value).map_err(|_| refused())?);
+        Ok(())
     }
 }
 

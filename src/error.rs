@@ -177,6 +177,12 @@ pub enum CarrierError {
         /// The variable.
         name: String,
     },
+    /// The carrier takes no header of that name, or no such value.
+    #[error("{name:?} or its value cannot be a header here; give a name and a value of visible ASCII")]
+    NotAHeader {
+        /// The name of the header.
+        name: String,
+    },
     /// The entries are no snapshot.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),

@@ -156,3 +156,14 @@ fn a_header_of_http_that_is_no_text_or_there_twice_is_refused() {
     assert_eq!(headers.len(), 1);
     assert_eq!(extract(&headers).unwrap().unwrap().to_mapping()["HERMES_SESSION_ID"], "7");
 }
+
+#[cfg(feature = "http")]
+#[test]
+fn what_can_be_no_header_is_refused_and_changes_nothing() {
+    let mut headers = http::HeaderMap::new();
+    for (name, value) in [("no header", "a"), ("x", "line\nbreak")] {
+        let refused = headers.set(name, value.to_owned());
+        assert_eq!(refused, Err(CarrierError::NotAHeader { name: name.to_owned() }));
+    }
+    assert!(headers.is_empty());
+}
