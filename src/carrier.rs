@@ -51,6 +51,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 ///     fn set(&mut self, name: &'static str, value: String) -> Result<(), CarrierError> {
 ///         self.0.retain(|(key, _)| *key != name);
 ///         self.0.push((name, value.into_bytes()));
+///         Ok(())
 ///     }
 /// }
 ///
